@@ -1,0 +1,193 @@
+"""Every error that Holdfast raises on purpose. Each carries fields, pickles, and says what to do.
+
+HoldfastError
+├── WrongUse (exit 2)            the caller's mistake
+│   ├── InvalidToken, InvalidPid, InvalidPidFile, InvalidName, InvalidOption, InvalidProfile
+├── NotFound (exit 3)
+│   ├── ProcessGone, RunNotFound
+├── Refused (exit 4)             could be done, would be wrong
+│   ├── AlreadyRunning, StillAlive, IdentityUnproven, UnsafeFile, NoStdin
+├── Unavailable (exit 6)         not now, or not here: try again or change the place
+│   ├── HomeUnusable, ProcessUnreadable, LockBusy
+├── Failed (exit 1)              tried, and it did not work
+└── Bug (exit 70)                ours
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+class HoldfastError(Exception):
+    """Base of all. `code` is for programs, the message for people, `hint` says what to do next."""
+
+    code = "error"
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str | None = None, **fields: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.fields = fields
+
+    def __getattr__(self, name: str) -> Any:
+        # Only reached when the attribute is not found: the fields read as attributes.
+        fields = self.__dict__.get("fields", {})
+        if name in fields:
+            return fields[name]
+        raise AttributeError(f"{type(self).__name__} has no {name!r}")
+
+    def __reduce__(self) -> tuple[Callable[..., HoldfastError], tuple[Any, ...]]:
+        return _rebuild, (type(self), self.message, self.hint, self.fields)
+
+    def to_json(self) -> dict[str, Any]:
+        """The contract's error document."""
+        error: dict[str, Any] = {"code": self.code, "message": self.message, "hint": self.hint}
+        return {"schema": 1, "error": error}
+
+
+def _rebuild(
+    kind: type[HoldfastError], message: str, hint: str | None, fields: dict[str, Any]
+) -> HoldfastError:
+    return kind(message, hint=hint, **fields)
+
+
+class WrongUse(HoldfastError):
+    """The caller's mistake: the same call will fail again until it is changed."""
+
+    code = "wrong-use"
+    exit_code = 2
+
+
+class InvalidToken(WrongUse):
+    """A text that is not an identity token."""
+
+    code = "invalid-token"
+
+
+class InvalidPid(WrongUse):
+    """Zero, negative, too large or not a number: such a 'PID' can name a group or everybody."""
+
+    code = "invalid-pid"
+
+
+class InvalidPidFile(WrongUse):
+    """A pid file whose content names no process. Never taken for 'not running'."""
+
+    code = "invalid-pid-file"
+
+
+class InvalidName(WrongUse):
+    """A run name or reference that is malformed, path-like or ambiguous."""
+
+    code = "invalid-name"
+
+
+class InvalidOption(WrongUse):
+    """An option whose value can't be used."""
+
+    code = "invalid-option"
+
+
+class InvalidProfile(WrongUse):
+    """An agent profile or configuration file with a mistake; names file, key and expectation."""
+
+    code = "invalid-profile"
+
+
+class NotFound(HoldfastError):
+    """What was named does not exist."""
+
+    code = "not-found"
+    exit_code = 3
+
+
+class ProcessGone(NotFound):
+    """There is no such process, or it ended while it was looked at."""
+
+    code = "process-gone"
+
+
+class RunNotFound(NotFound):
+    """No run has that name or id."""
+
+    code = "run-not-found"
+
+
+class Refused(HoldfastError):
+    """It could be done, but would be wrong, or can't be proven right."""
+
+    code = "refused"
+    exit_code = 4
+
+
+class AlreadyRunning(Refused):
+    """Another instance lives. `identity` names it where that is known."""
+
+    code = "already-running"
+
+
+class StillAlive(Refused):
+    """Something of the run is or may be alive."""
+
+    code = "still-alive"
+
+
+class IdentityUnproven(Refused):
+    """Nothing proves that the process is the recorded one. `verdict` and `evidence` say more."""
+
+    code = "identity-unproven"
+
+
+class UnsafeFile(Refused):
+    """A file that somebody else could have planted: symlink, other owner, not a plain file."""
+
+    code = "unsafe-file"
+
+
+class NoStdin(Refused):
+    """The run was started without a stdin that can be written to."""
+
+    code = "no-stdin"
+
+
+class Unavailable(HoldfastError):
+    """Not now or not here: try again, or do what the hint says."""
+
+    code = "unavailable"
+    exit_code = 6
+
+
+class HomeUnusable(Unavailable):
+    """The state directory can't be used safely."""
+
+    code = "home-unusable"
+
+
+class ProcessUnreadable(Unavailable):
+    """The process exists but the kernel does not let us look at it."""
+
+    code = "process-unreadable"
+
+
+class LockBusy(Unavailable):
+    """Somebody holds a lock for longer than it should take."""
+
+    code = "lock-busy"
+
+
+class Failed(HoldfastError):
+    """It was tried and did not work."""
+
+    code = "failed"
+    exit_code = 1
+
+
+class Bug(HoldfastError):
+    """A fault of Holdfast's own."""
+
+    code = "bug"
+    exit_code = 70
