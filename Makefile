@@ -1,0 +1,43 @@
+# Every target sets up .venv by itself, from python3 (3.11+) alone; uv is used when present.
+SHELL := /bin/bash
+PY := .venv/bin/python
+STAMP := .venv/.installed
+WORKERS ?= 4
+PYTEST := $(PY) -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format bench faults test-agents
+
+help:
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
+
+setup: $(STAMP)  ## make .venv
+
+$(STAMP): pyproject.toml scripts/setup.sh
+	@scripts/setup.sh
+	@touch $@
+
+demo: $(STAMP)  ## show what Holdfast does, in a few seconds
+	@scripts/demo.sh
+
+test: $(STAMP)  ## run the tests
+	@$(PYTEST) -n $(WORKERS) -q $(ARGS)
+
+check: $(STAMP)  ## formatting, lint, types, import rules
+	@$(PY) -m ruff format --check .
+	@$(PY) -m ruff check .
+	@$(PY) -m mypy
+	@.venv/bin/lint-imports
+
+format: $(STAMP)  ## format and fix what can be fixed
+	@$(PY) -m ruff format .
+	@$(PY) -m ruff check --fix .
+
+bench: $(STAMP)  ## measure what Holdfast costs
+	@$(PY) -m bench $(ARGS)
+
+faults: $(STAMP)  ## die at every crash point, many times
+	@$(PYTEST) -n $(WORKERS) -q -m faults $(ARGS)
+
+test-agents: $(STAMP)  ## drive the real agent programs, without network
+	@$(PYTEST) -q -m agents $(ARGS)

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Makes .venv with Holdfast (editable) and its development tools. Run by `make setup`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+python=${PYTHON:-python3}
+"$python" - <<'PY'
+import sys
+if sys.version_info < (3, 11):
+    sys.exit(f"holdfast needs Python 3.11 or newer; {sys.executable} is {sys.version.split()[0]}")
+PY
+
+# A venv that was moved or whose interpreter was removed is made anew.
+usable() { .venv/bin/python -c '' 2>/dev/null; }
+
+if command -v uv >/dev/null; then
+    usable || uv venv --quiet --clear --python "$python" .venv
+    uv pip install --quiet --python .venv/bin/python --editable '.[dev]'
+else
+    usable || "$python" -m venv --clear .venv
+    # A venv that uv made has no pip.
+    .venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip >/dev/null
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+fi

@@ -1,0 +1,107 @@
+"""System calls that Python does not offer: the only file that uses ctypes.
+
+Every function raises OSError as the os module would; ENOSYS where the system has no such call.
+It knows numbers and structures of the kernel, and nothing of Holdfast.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+_PR_SET_CHILD_SUBREAPER = 36
+_CLOCK_BOOTTIME = 7
+_TFD_CLOEXEC_NONBLOCK = os.O_CLOEXEC | os.O_NONBLOCK
+_TFD_TIMER_ABSTIME = 1
+_FILEID_KERNFS = 254  # the handle type that pidfs understands
+_FALLOC_FL_KEEP_SIZE = 1
+_FALLOC_FL_PUNCH_HOLE = 2
+_IN_MODIFY = 2
+_IN_CLOEXEC_NONBLOCK = os.O_CLOEXEC | os.O_NONBLOCK
+
+
+def _call(name: str, *arguments: Any) -> int:
+    try:
+        function = getattr(_libc, name)
+    except AttributeError:
+        raise OSError(errno.ENOSYS, f"{name} is not available on this system") from None
+    while True:
+        result = int(function(*arguments))
+        if result >= 0:
+            return result
+        failed = ctypes.get_errno()
+        if failed != errno.EINTR:
+            raise OSError(failed, os.strerror(failed))
+
+
+def set_child_subreaper() -> None:
+    """Orphaned descendants become children of this process instead of PID 1's."""
+    _call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def pidfd_by_inode(any_pidfd: int, inode: int) -> int:
+    """Open a pidfd from its inode alone; works across PID namespaces (Linux 6.14+).
+
+    ESTALE: no process that *this namespace may see* has that inode any more.
+    """
+    handle = struct.pack("=IiQ", 8, _FILEID_KERNFS, inode)
+    flags = os.O_RDWR | os.O_CLOEXEC
+    return _call("open_by_handle_at", any_pidfd, ctypes.c_char_p(handle), flags)
+
+
+def boottime_timer() -> int:
+    """A timer descriptor on CLOCK_BOOTTIME, which goes on while the machine sleeps."""
+    return _call("timerfd_create", _CLOCK_BOOTTIME, _TFD_CLOEXEC_NONBLOCK)
+
+
+def arm_timer(timer_fd: int, at_boottime: float | None) -> None:
+    """Make the timer readable at that CLOCK_BOOTTIME instant; None disarms it."""
+    seconds, nanoseconds = 0, 0
+    if at_boottime is not None:
+        # All zero would disarm: an instant in the past must still fire at once.
+        seconds, nanoseconds = divmod(max(1, int(at_boottime * 1e9)), 1_000_000_000)
+    setting = struct.pack("=qqqq", 0, 0, seconds, nanoseconds)
+    _call("timerfd_settime", timer_fd, _TFD_TIMER_ABSTIME, ctypes.c_char_p(setting), None)
+
+
+def watch_modifications(path: str) -> int:
+    """A descriptor that becomes readable when the file is written to."""
+    fd = _call("inotify_init1", _IN_CLOEXEC_NONBLOCK)
+    try:
+        _call("inotify_add_watch", fd, os.fsencode(path), _IN_MODIFY)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def reserve_room(fd: int, offset: int, length: int) -> None:
+    """Reserve disk blocks beyond the end of a file without changing its size."""
+    _call(
+        "fallocate64",
+        fd,
+        _FALLOC_FL_KEEP_SIZE,
+        ctypes.c_int64(offset),
+        ctypes.c_int64(length),
+    )
+
+
+def punch_hole(fd: int, offset: int, length: int) -> None:
+    """Give a range's blocks back to the disk; byte offsets of the rest don't move."""
+    mode = _FALLOC_FL_KEEP_SIZE | _FALLOC_FL_PUNCH_HOLE
+    _call("fallocate64", fd, mode, ctypes.c_int64(offset), ctypes.c_int64(length))
+
+
+def file_system_magic(path: str) -> int:
+    """The file system's type number (f_type of statfs)."""
+    buffer = ctypes.create_string_buffer(256)
+    _call("statfs", os.fsencode(path), buffer)
+    return int(struct.unpack_from("=q", buffer)[0]) & 0xFFFFFFFF

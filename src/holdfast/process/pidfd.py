@@ -1,0 +1,87 @@
+"""Process file descriptors: open, inode, "has it ended", and the exit status of a stranger.
+
+A pidfd is bound to one process for good: it never follows a recycled PID. Each feature is
+found by trying it, never by the kernel's version.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import select
+import struct
+
+_GET_INFO = 0xC040FF0B  # PIDFD_GET_INFO: _IOWR(0xFF, 11, 64 bytes)
+_INFO_LAYOUT = "<QQ11Ii"
+_INFO_EXIT = 8  # PIDFD_INFO_EXIT, Linux 6.15+
+
+_has_inodes: bool | None = None
+
+
+def available() -> bool:
+    """Whether this system has pidfds at all."""
+    return hasattr(os, "pidfd_open")
+
+
+def has_inodes() -> bool:
+    """Whether each pidfd has an inode of its own (pidfs, Linux 6.9+).
+
+    Before that all pidfds shared the one anonymous inode, on the device that eventfds use.
+    """
+    global _has_inodes  # noqa: PLW0603 - a fact of the kernel, found once
+    if _has_inodes is None:
+        pidfd, eventfd = os.pidfd_open(os.getpid()), os.eventfd(0)
+        try:
+            _has_inodes = os.fstat(pidfd).st_dev != os.fstat(eventfd).st_dev
+        finally:
+            os.close(pidfd)
+            os.close(eventfd)
+    return _has_inodes
+
+
+def inode(fd: int) -> int | None:
+    """The pidfd's inode: unique for the boot, or None on a kernel that has none."""
+    return os.fstat(fd).st_ino if has_inodes() else None
+
+
+def has_exited(fd: int) -> bool:
+    """Whether every thread of the process has ended (reaped or not).
+
+    State `Z` in /proc is not that: a leader whose other threads live on shows it too.
+    """
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def wait_exited(fd: int, timeout_seconds: float | None) -> bool:
+    """Wait until the process has ended; False when the time is up."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(None if timeout_seconds is None else max(0, timeout_seconds) * 1000))
+
+
+def is_reaped(fd: int) -> bool:
+    """A zombie polls readable; only after the reap is there a hang-up as well."""
+    poll = select.poll()
+    poll.register(fd, 0)
+    return any(events & select.POLLHUP for _, events in poll.poll(0))
+
+
+def exit_status(fd: int) -> int | None:
+    """The wait status of a process that is not our child; None before its reap or without 6.15.
+
+    Decode with os.waitstatus_to_exitcode or WIFSIGNALED.
+    """
+    buffer = bytearray(struct.calcsize(_INFO_LAYOUT))
+    struct.pack_into("<Q", buffer, 0, _INFO_EXIT)
+    try:
+        fcntl.ioctl(fd, _GET_INFO, buffer, True)
+    except OSError as error:
+        # ESRCH: reaped before any exit information was kept. ENOTTY, EINVAL: an older kernel.
+        if error.errno in (errno.ESRCH, errno.ENOTTY, errno.EINVAL):
+            return None
+        raise
+    answer = struct.unpack(_INFO_LAYOUT, buffer)
+    return int(answer[-1]) if answer[0] & _INFO_EXIT else None

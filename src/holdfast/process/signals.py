@@ -1,0 +1,145 @@
+"""The gate: the only place in the package where a signal is sent.
+
+Open the process, prove that it is the recorded one, send through that same descriptor. If it is
+recycled in between, the descriptor still means the old process and nobody is hit. What can't be
+proven is refused and said.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import signal
+
+from holdfast.errors import InvalidOption, Unavailable
+from holdfast.process import here
+from holdfast.process.identity import HeldProcess, Look, ProcessIdentity, Proof, Verdict
+from holdfast.record import Record
+
+
+class Fate(enum.StrEnum):
+    """What became of one signal."""
+
+    DELIVERED = "delivered"
+    GONE = "gone"
+    RECYCLED = "recycled"
+    REFUSED = "refused"
+    DENIED = "denied"
+
+
+class Delivery(Record):
+    """One signal: to whom, what became of it, on what proof."""
+
+    identity: ProcessIdentity
+    signal: int
+    fate: Fate
+    proof: Proof | None
+    evidence: str
+
+    @property
+    def delivered(self) -> bool:
+        """Whether the kernel took it for the process that was meant."""
+        return self.fate is Fate.DELIVERED
+
+
+_FATES = {
+    Verdict.GONE: Fate.GONE,
+    Verdict.RECYCLED: Fate.RECYCLED,
+    Verdict.UNKNOWN: Fate.REFUSED,
+}
+
+
+def send_signal(identity: ProcessIdentity, sig: int, *, trust_pid: bool = False) -> Delivery:
+    """Signal a process only if it is proven to be the recorded one.
+
+    `trust_pid` is the caller's word for a record that names nothing but a live PID; it never
+    overrides a verdict of RECYCLED, another host or another PID namespace.
+    """
+    if not isinstance(identity, ProcessIdentity):
+        raise TypeError(
+            f"send_signal takes a ProcessIdentity, not {type(identity).__name__}: "
+            "a number does not say which process is meant"
+        )
+    if sig not in signal.valid_signals():
+        raise InvalidOption(f"{sig} is not a signal", option="signal", value=sig)
+    sig = int(sig)
+    if here.is_portable() or identity.create_time is not None:
+        from holdfast.process import portable
+
+        return portable.send(identity, sig, trust_pid=trust_pid)
+    look, fd = identity.examine()
+    if fd is None and trust_pid and look.verdict is Verdict.UNKNOWN and identity.boot_id is None:
+        return _send_on_trust(identity, sig)
+    if fd is None:
+        return Delivery(identity, sig, _FATES[look.verdict], look.proof, look.evidence)
+    with HeldProcess(identity, fd, look) as held:
+        return signal_held(held, sig)
+
+
+def signal_held(held: HeldProcess, sig: int) -> Delivery:
+    """Signal the process behind a descriptor that was proven before."""
+    return _send(held.fd, held.identity, sig, held.look)
+
+
+def _send(fd: int, identity: ProcessIdentity, sig: int, look: Look) -> Delivery:
+    try:
+        signal.pidfd_send_signal(fd, sig)
+    except ProcessLookupError:
+        evidence = f"process {identity.pid} ended before the signal"
+        return Delivery(identity, sig, Fate.GONE, look.proof, evidence)
+    except PermissionError:
+        evidence = f"process {identity.pid} belongs to another user"
+        return Delivery(identity, sig, Fate.DENIED, look.proof, evidence)
+    except OSError as error:
+        raise Unavailable(f"process {identity.pid} can't be signalled: {error.strerror}") from error
+    return Delivery(identity, sig, Fate.DELIVERED, look.proof, look.evidence)
+
+
+def _send_on_trust(identity: ProcessIdentity, sig: int) -> Delivery:
+    evidence = f"the caller vouches that {identity.pid} is meant; nothing proves it"
+    try:
+        fd = os.pidfd_open(identity.pid)
+    except ProcessLookupError:
+        return Delivery(identity, sig, Fate.GONE, None, f"there is no process {identity.pid}")
+    with HeldProcess(identity, fd, Look(Verdict.UNKNOWN, None, evidence)) as held:
+        return signal_held(held, sig)
+
+
+def stop_process(
+    identity: ProcessIdentity, *, polite: int = signal.SIGTERM, grace_seconds: float = 10
+) -> list[Delivery]:
+    """The ladder for one process: ask, wait for the grace, then SIGKILL. Says what was sent."""
+    deliveries = [send_signal(identity, polite)]
+    if deliveries[0].delivered and not identity.wait(grace_seconds):
+        # The gate proves it again: it may have ended, and its PID be recycled, since.
+        deliveries.append(send_signal(identity, signal.SIGKILL))
+    return deliveries
+
+
+def kill_self() -> None:
+    """Die at once, as by `kill -9`: for crash points. Our own PID can't be anybody else's."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def parse_signal(text: str) -> int:
+    """`TERM`, `SIGTERM`, `term` and `15` are one signal."""
+    name = text.strip().upper()
+    try:
+        if name.isascii() and name.isdigit() and int(name) in signal.valid_signals():
+            return int(name)
+        return int(signal.Signals[name if name.startswith("SIG") else f"SIG{name}"])
+    except (ValueError, KeyError):
+        raise InvalidOption(
+            f"{text!r} is not a signal",
+            hint="use a name such as TERM, INT, HUP, USR1, KILL, or its number",
+            option="signal",
+            value=text,
+        ) from None
+
+
+def signal_name(number: int) -> str:
+    """`SIGTERM` for 15; real-time signals by number."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

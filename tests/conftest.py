@@ -1,0 +1,42 @@
+"""Every test has a Holdfast home and a tag of its own, and leaves no process behind."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from tests.support.cli import CommandLine
+from tests.support.leftovers import TAG_VARIABLE, TestProcesses
+
+# Loaded cores make any deadline per example a lie.
+settings.register_profile("ci", deadline=None, max_examples=50, print_blob=True)
+settings.register_profile("deep", deadline=None, max_examples=2000, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+ENDING_SECONDS = 5  # for processes that are about to end by themselves when their test returns
+
+
+@pytest.fixture(autouse=True)
+def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    # Autouse fixtures are torn down last: whatever the test's other fixtures end is gone by then.
+    for name in [name for name in os.environ if name.startswith("HOLDFAST_")]:
+        monkeypatch.delenv(name)
+    processes = TestProcesses(tag=uuid.uuid4().hex)
+    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path))
+    monkeypatch.setenv(TAG_VARIABLE, processes.tag)
+    yield
+    left = processes.left_after(ENDING_SECONDS)
+    processes.end()
+    if left:
+        pytest.fail(f"the test left processes behind: {left}", pytrace=False)
+
+
+@pytest.fixture
+def holdfast() -> CommandLine:
+    """The command line: `holdfast("check", token).returncode`."""
+    return CommandLine()

@@ -1,0 +1,121 @@
+"""Finds and ends processes that a test started and left behind.
+
+A process is a test's own when the test's tag is in its environment, or when it is a direct child
+that was not there before. A forked child that never ran exec shows the environment of its parent's
+start, so the tag alone would miss it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tests.support.waiting import POLL_SECONDS
+
+TAG_VARIABLE = "HOLDFAST_TEST_TAG"
+
+
+class Leftover(NamedTuple):
+    pid: int
+    what: str
+
+
+class TestProcesses:
+    """What one test started, from its setup to its teardown."""
+
+    __test__ = False  # not a test class
+
+    def __init__(self, tag: str) -> None:
+        self.tag = tag
+        self._before = set(_children())
+
+    def left(self) -> list[Leftover]:
+        """The test's processes that are alive now."""
+        needle = f"{TAG_VARIABLE}={self.tag}".encode()
+        tagged = {pid for pid in _all_pids() if needle in _environ(pid)}
+        own = {pid for pid in _children() if pid not in self._before}
+        return [
+            Leftover(pid, _describe(pid))
+            for pid in sorted((tagged | own) - {os.getpid()})
+            if _is_alive(pid)
+        ]
+
+    def left_after(self, seconds: float) -> list[Leftover]:
+        """Those still alive when the ones that were just ending had time to."""
+        deadline = time.monotonic() + seconds
+        while (left := self.left()) and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        return left
+
+    def end(self) -> None:
+        """Kills them, until a look finds none: a shim may restart what it lost."""
+        deadline = time.monotonic() + 10
+        while (left := self.left()) and time.monotonic() < deadline:
+            for process in left:
+                self._kill(process.pid)
+
+    def _kill(self, pid: int) -> None:
+        with _pidfd(pid) as fd:
+            # The descriptor was opened first; look again, so that a recycled PID is not hit.
+            if fd is None or pid not in {process.pid for process in self.left()}:
+                return
+            signal.pidfd_send_signal(fd, signal.SIGKILL)
+            select.select([fd], [], [], 5)
+        if pid in _children():
+            os.waitpid(pid, 0)
+
+
+@contextlib.contextmanager
+def _pidfd(pid: int) -> Iterator[int | None]:
+    try:
+        fd = os.pidfd_open(pid)
+    except OSError:
+        yield None
+        return
+    try:
+        yield fd
+    except ProcessLookupError:
+        pass  # reaped meanwhile
+    finally:
+        os.close(fd)
+
+
+def _all_pids() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except FileNotFoundError:  # not Linux: nothing to look at
+        return []
+
+
+def _children() -> list[int]:
+    pids: list[int] = []
+    with contextlib.suppress(FileNotFoundError):
+        for thread in os.listdir("/proc/self/task"):
+            pids += map(int, _read(f"/proc/self/task/{thread}/children").split())
+    return pids
+
+
+def _environ(pid: int) -> list[bytes]:
+    return _read(f"/proc/{pid}/environ").split(b"\0")
+
+
+def _is_alive(pid: int) -> bool:
+    state = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return bool(state) and state[0] not in (b"Z", b"X")
+
+
+def _describe(pid: int) -> str:
+    return _read(f"/proc/{pid}/cmdline").replace(b"\0", b" ").decode(errors="replace").strip()
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:  # gone, or not ours to read
+        return b""
