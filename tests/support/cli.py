@@ -40,7 +40,7 @@ class CommandLine:
         expect: int | None = None,
         env: dict[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
-        stdin: bytes | None = None,
+        stdin: bytes = b"",
         timeout: float = 60,
     ) -> Finished:
         """Runs it to its end. `env` is added to the environment; `expect` is its exit code."""
@@ -51,7 +51,7 @@ class CommandLine:
             env={**os.environ, **(env or {})},
             cwd=cwd,
             timeout=timeout,
-            **({"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}),
+            input=stdin,
         )
         finished = Finished(done.args, done.returncode, done.stdout, done.stderr)
         if expect is not None and finished.returncode != expect:

@@ -38,11 +38,13 @@ def missing(feature: str) -> str | None:
 @functools.cache
 def cgroup_parent(controller: str) -> str | None:
     """A directory in which a test can make a cgroup with that controller: v1, else v2."""
-    candidates = [f"/sys/fs/cgroup/{controller}"]
-    for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"):
-        if controller == "freezer" or controller in _words(f"{root}/cgroup.subtree_control"):
-            candidates.append(root)
-    return next(filter(_can_make_cgroup, candidates), None)
+    v2 = [
+        root
+        for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
+        # cgroup.freeze is in every v2 cgroup; the others must be enabled for children.
+        if controller == "freezer" or controller in _words(f"{root}/cgroup.subtree_control")
+    ]
+    return next(filter(_can_make_cgroup, [f"/sys/fs/cgroup/{controller}", *v2]), None)
 
 
 def _can_make_cgroup(parent: str) -> bool:
@@ -70,9 +72,7 @@ def _root() -> str | None:
 def _runs(*command: str) -> Callable[[], str | None]:
     def probe() -> str | None:
         try:
-            tried = subprocess.run(
-                command, check=False, capture_output=True, text=True, timeout=30
-            )
+            tried = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
         return None if tried.returncode == 0 else f"{' '.join(command)}: {tried.stderr.strip()}"
