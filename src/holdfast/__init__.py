@@ -16,7 +16,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.process.felling import Cleanup, stop_tree
+    from holdfast.process.tree import Cleanup, stop_tree
     from holdfast.process.identity import Look, ProcessIdentity, Proof, Verdict
     from holdfast.process.pidfile import PidFile
     from holdfast.process.signals import Delivery, Fate, send_signal
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Cleanup": "process.felling",
+    "Cleanup": "process.tree",
     "Delivery": "process.signals",
     "Fate": "process.signals",
     "Look": "process.identity",
@@ -33,7 +33,7 @@ _HOMES = {
     "Proof": "process.identity",
     "Verdict": "process.identity",
     "send_signal": "process.signals",
-    "stop_tree": "process.felling",
+    "stop_tree": "process.tree",
 }
 
 __all__ = [

@@ -1,180 +1,230 @@
-"""The tree of a run: every descendant, also those that called setsid or double-forked.
+"""Stopping a whole tree: done only when it is empty.
 
-A member is held by a pidfd from the moment it is seen, and its parent is proven while both are
-held. This file looks; `process/felling.py` stops.
+Ask the workload, wait for the grace, ask the rest, then SIGSTOP all until two walks are calm
+(nothing new: a stopped process can't fork), then SIGKILL. Every strike goes through the gate.
+`TreeStop` is a machine for a poll loop; `stop_tree` drives it and blocks.
 """
 
 from __future__ import annotations
 
-import os
+import enum
+import select
+import signal
 
-from holdfast.errors import HoldfastError, ProcessGone, ProcessUnreadable
 from holdfast.process import procfs
-from holdfast.process.identity import HeldProcess, ProcessIdentity, hold_pid
+from holdfast.process.clock import boottime
+from holdfast.process.identity import ProcessIdentity
 from holdfast.process.procfs import ProcessState
+from holdfast.process.signals import Delivery, Fate, signal_held
+from holdfast.process.members import Member, Tree
 from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
+    from typing import Any
 
-STAMP = "HOLDFAST_RUN_ID"
+REST_GRACE_SECONDS = 2.0  # for members that the workload left behind: they were not asked before
+FREEZE_SECONDS = 5.0  # a tree that is not calm by then is killed all the same, and looked at again
+SETTLE_SECONDS = 5.0  # how long SIGKILL may take before a process counts as a survivor
+_PAUSE_SECONDS = 0.005
+_STANDING_STILL = (
+    ProcessState.STOPPED,
+    ProcessState.TRACED,
+    ProcessState.DISK_SLEEP,
+    ProcessState.ZOMBIE,
+    ProcessState.DEAD,
+)
 
 
-class Member(Record):
-    """One process of the tree, as last seen."""
+class Survivor(Record):
+    """A process that SIGKILL did not end in time, and where it hangs."""
 
     identity: ProcessIdentity
-    ppid: int
     comm: str
     state: ProcessState
+    wait_channel: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """As in a run's `cleanup`."""
+        return {
+            **self.identity.to_json(),
+            "comm": self.comm,
+            "state": self.state.value,
+            "wait_channel": self.wait_channel,
+        }
 
 
-class Tree:
-    """The members of one tree. `walk` looks again; who has ended is let go of.
+class Cleanup(Record):
+    """What stopping a tree came to."""
 
-    `reaper` is the subreaper above the tree (the shim itself, not a member): orphans of the tree
-    come back to it. Without one, a fork whose parent ended between two walks can be missed:
-    `sees_every_fork` says so. `spare` keeps a process and all below it out of the tree.
-    """
+    signalled: int = 0  # processes that got at least one signal
+    refused: int = 0  # processes that could not be signalled
+    survivors: tuple[Survivor, ...] = ()
+    complete: bool | None = True  # None: empty as far as we see, but a fork may have been missed
+
+    def to_json(self) -> dict[str, Any]:
+        """The contract's `cleanup`."""
+        survivors = [survivor.to_json() for survivor in self.survivors]
+        return {**self.as_dict(), "survivors": survivors}
+
+
+class _Phase(enum.Enum):
+    ASK = "ask the targets"
+    ASK_REST = "ask what they left behind"
+    FREEZE = "SIGSTOP until calm"
+    SETTLE = "SIGKILL until empty"
+    DONE = "done"
+
+
+class TreeStop:
+    """One stop of one tree. Call `step` until `result` is there; it never blocks."""
 
     def __init__(
         self,
-        roots: Iterable[ProcessIdentity] = (),
+        tree: Tree,
+        targets: Iterable[ProcessIdentity],
         *,
-        reaper: ProcessIdentity | None = None,
-        spare: Callable[[ProcessIdentity], bool] = lambda _identity: False,
+        polite: int = signal.SIGTERM,
+        grace_seconds: float = 10.0,
+        record: Callable[[Delivery, str], None] = lambda _delivery, _why: None,
     ) -> None:
-        self.reaper = reaper
-        self.sees_every_fork = reaper is not None
-        self._spare = spare
-        self._held: dict[int, HeldProcess] = {}
-        self._spared: dict[int, ProcessIdentity] = {}
-        for root in roots:
-            self.add(root)
+        self.result: Cleanup | None = None
+        self._tree = tree
+        self._targets = set(targets)
+        self._polite = polite
+        self._record = record
+        self._grace_ends = boottime() + grace_seconds
+        self._asked: set[ProcessIdentity] = set()
+        self._frozen: set[ProcessIdentity] = set()
+        self._signalled: set[ProcessIdentity] = set()
+        self._refused: set[ProcessIdentity] = set()
+        self._calm_walks = 0
+        self._phase = _Phase.ASK
+        self._phase_ends = self._grace_ends
+        self._rounds = 0
 
-    def __enter__(self) -> Tree:
-        return self
+    def hurry(self) -> None:
+        """Do not wait for the grace any longer: somebody asked twice."""
+        self._grace_ends = self._phase_ends = min(self._grace_ends, boottime())
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def step(self) -> float:
+        """Do what is due. Seconds until the next step is worth while; 0 when done."""
+        members = self._tree.walk()
+        if not members:
+            return self._finish(members)
+        if self._phase is _Phase.ASK:
+            return self._ask(members)
+        if self._phase is _Phase.ASK_REST:
+            return self._ask_rest(members)
+        if self._phase is _Phase.FREEZE:
+            return self._freeze(members)
+        return self._settle(members)
 
-    def close(self) -> None:
-        """Let go of all members; none of them is affected."""
-        for held in self._held.values():
-            held.close()
-        self._held.clear()
+    def _ask(self, members: list[Member]) -> float:
+        targets = [member for member in members if member.identity in self._targets]
+        if not targets:
+            self._enter(_Phase.ASK_REST, min(self._grace_ends, boottime() + REST_GRACE_SECONDS))
+            return self._ask_rest(members)
+        self._ask_each(targets, "stop: asked")
+        return self._remaining_or(_Phase.FREEZE, FREEZE_SECONDS)
 
-    def add(self, identity: ProcessIdentity) -> bool:
-        """Hold a process that is known to be ours, if it is proven alive."""
-        if identity.pid in self._held:
-            return True
-        try:
-            self._held[identity.pid] = identity.hold()
-        except HoldfastError:  # gone, recycled or unproven: not a member that we can vouch for
-            return False
-        return True
+    def _ask_rest(self, members: list[Member]) -> float:
+        self._ask_each(members, "stop: left behind by the workload")
+        return self._remaining_or(_Phase.FREEZE, FREEZE_SECONDS)
 
-    def held(self) -> list[HeldProcess]:
-        """Members that have not ended, without looking for new ones."""
-        self._drop_ended()
-        return list(self._held.values())
+    def _ask_each(self, members: list[Member], why: str) -> None:
+        for member in members:
+            if member.identity not in self._asked:
+                self._asked.add(member.identity)
+                self._strike(member.identity, self._polite, why)
+                if member.state is ProcessState.STOPPED:
+                    # A stopped process takes the signal only once it goes on.
+                    self._strike(member.identity, signal.SIGCONT, why)
 
-    def held_as(self, identity: ProcessIdentity) -> HeldProcess | None:
-        """The member with that identity, if it is held."""
-        held = self._held.get(identity.pid)
-        return held if held is not None and held.identity == identity else None
+    def _remaining_or(self, phase: _Phase, seconds: float) -> float:
+        remaining = self._phase_ends - boottime()
+        if remaining > 0:
+            # A fork may come at any time; leave the loop alone, but look once a second.
+            return min(remaining, 1.0)
+        self._enter(phase, boottime() + seconds)
+        return _PAUSE_SECONDS
 
-    def walk(self) -> list[Member]:
-        """Look at the whole tree now."""
-        self._drop_ended()
-        members: dict[int, Member] = {}
-        todo = [self.reaper.pid] if self.reaper else []
-        todo.extend(self._held)
-        looked_at = set()
-        while todo:
-            parent = todo.pop()
-            if parent in looked_at:
-                continue
-            looked_at.add(parent)
-            for child in procfs.children(parent):
-                if child not in looked_at and self._adopt(child, parent):
-                    todo.append(child)
-        for held in list(self._held.values()):
-            member = _describe(held)
-            if member is not None:
-                members[held.identity.pid] = member
-        return list(members.values())
+    def _freeze(self, members: list[Member]) -> float:
+        fresh = [member for member in members if member.identity not in self._frozen]
+        for member in fresh:
+            self._frozen.add(member.identity)
+            self._strike(member.identity, signal.SIGSTOP, "stop: hold still")
+        still = all(member.state in _STANDING_STILL for member in members)
+        self._calm_walks = self._calm_walks + 1 if still and not fresh else 0
+        if self._calm_walks < 2 and boottime() < self._phase_ends:
+            return 0.0 if fresh else _PAUSE_SECONDS
+        for member in members:
+            self._strike(member.identity, signal.SIGKILL, "stop: grace is over")
+        self._enter(_Phase.SETTLE, boottime() + SETTLE_SECONDS)
+        return _PAUSE_SECONDS
 
-    def _adopt(self, pid: int, parent: int) -> bool:
-        """Hold a child, if it is proven to be a child of the tree. True: look below it."""
-        if pid in self._held:
-            return not self._held[pid].has_exited() or self._forget(pid)
-        try:
-            held = hold_pid(pid)
-        except HoldfastError:  # it ended, or can't be opened: the next walk sees what is left
-            return False
-        if not self._is_child(held, parent) or self._is_spared(held.identity):
-            held.close()
-            return False
-        self._held[pid] = held
-        return True
+    def _settle(self, members: list[Member]) -> float:
+        if any(member.identity not in self._frozen for member in members) and self._rounds < 50:
+            self._rounds += 1
+            self._enter(_Phase.FREEZE, boottime() + FREEZE_SECONDS)
+            return self._freeze(members)
+        if boottime() < self._phase_ends:
+            return _PAUSE_SECONDS * 4
+        return self._finish(members)
 
-    def _is_child(self, held: HeldProcess, parent: int) -> bool:
-        """The PID that /proc listed may have been recycled before it was held: ask again."""
-        try:
-            ppid = procfs.read_stat(held.identity.pid).ppid
-        except (ProcessGone, ProcessUnreadable):
-            return False
-        if held.has_exited():
-            return False
-        if self.reaper is not None and ppid == self.reaper.pid:
-            return True
-        above = self._held.get(ppid)
-        # The parent is held and alive *after* the child named it: the number meant that process.
-        return ppid == parent and above is not None and not above.has_exited()
+    def _finish(self, members: list[Member]) -> float:
+        survivors = tuple(
+            Survivor(m.identity, m.comm, m.state, procfs.wait_channel(m.identity.pid))
+            for m in members
+        )
+        complete = False if survivors else (True if self._tree.sees_every_fork else None)
+        refused = len(self._refused - self._signalled)
+        self.result = Cleanup(len(self._signalled), refused, survivors, complete)
+        self._phase = _Phase.DONE
+        return 0.0
 
-    def _is_spared(self, identity: ProcessIdentity) -> bool:
-        if self._spared.get(identity.pid) == identity:
-            return True
-        if self._spare(identity):
-            self._spared[identity.pid] = identity
-            return True
-        return False
+    def _enter(self, phase: _Phase, ends: float) -> None:
+        self._phase = phase
+        self._phase_ends = ends
+        self._calm_walks = 0
 
-    def _drop_ended(self) -> None:
-        for pid in [pid for pid, held in self._held.items() if held.has_exited()]:
-            self._forget(pid)
-
-    def _forget(self, pid: int) -> bool:
-        self._held.pop(pid).close()
-        return False
-
-
-def _describe(held: HeldProcess) -> Member | None:
-    try:
-        stat = procfs.read_stat(held.identity.pid)
-    except (ProcessGone, ProcessUnreadable):
-        stat = None
-    if held.has_exited():
-        return None
-    if stat is None:
-        return Member(held.identity, 0, "?", ProcessState.UNKNOWN)
-    return Member(held.identity, stat.ppid, stat.comm, stat.state)
+    def _strike(self, identity: ProcessIdentity, sig: int, why: str) -> None:
+        held = self._tree.held_as(identity)
+        if held is None:
+            return
+        delivery = signal_held(held, sig)
+        self._record(delivery, why)
+        if delivery.delivered:
+            self._signalled.add(identity)
+        elif delivery.fate in (Fate.DENIED, Fate.REFUSED):
+            self._refused.add(identity)
 
 
-def find_suspects(run_id: str, known: Callable[[ProcessIdentity], bool]) -> Iterator[Member]:
-    """Processes that carry the run's stamp but are not known to be its own.
+def stop_tree(
+    root: ProcessIdentity,
+    *,
+    polite: int = signal.SIGTERM,
+    grace_seconds: float = 10.0,
+    reaper: ProcessIdentity | None = None,
+    spare: Callable[[ProcessIdentity], bool] = lambda _identity: False,
+    record: Callable[[Delivery, str], None] = lambda _delivery, _why: None,
+) -> Cleanup:
+    """Stop a process and all its descendants; blocks until the tree is empty or can't be.
 
-    The stamp is inherited, copied and forged with ease: it makes a suspect, never a target.
+    Pass `reaper=ProcessIdentity.current()` from a subreaper: then no fork can be missed.
     """
-    for pid in procfs.all_pids():
-        try:
-            if pid == os.getpid() or procfs.environment(pid).get(STAMP) != run_id:
-                continue
-            with hold_pid(pid) as held:
-                member = _describe(held)
-                if member is not None and not known(member.identity):
-                    yield member
-        except HoldfastError:  # ended, or another user's
-            continue
+    with Tree([root], reaper=reaper, spare=spare) as tree:
+        stop = TreeStop(tree, [root], polite=polite, grace_seconds=grace_seconds, record=record)
+        while stop.result is None:
+            pause = stop.step()
+            if pause > 0:
+                _wait_for_any_exit(tree, pause)
+        return stop.result
+
+
+def _wait_for_any_exit(tree: Tree, seconds: float) -> None:
+    poll = select.poll()
+    for held in tree.held():
+        poll.register(held.fd, select.POLLIN)
+    poll.poll(seconds * 1000)
