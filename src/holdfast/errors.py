@@ -6,7 +6,8 @@ HoldfastError
 ├── NotFound (exit 3)
 │   ├── ProcessGone, RunNotFound
 ├── Refused (exit 4)             could be done, would be wrong
-│   ├── AlreadyRunning, StillAlive, IdentityUnproven, UnsafeFile, NoStdin
+│   ├── AlreadyRunning, StillAlive, IdentityUnproven, UnsafeFile, NoStdin, LaterVersion
+│   ├── DamagedRecord
 ├── Unavailable (exit 6)         not now, or not here: try again or change the place
 │   ├── HomeUnusable, ProcessUnreadable, LockBusy
 ├── Failed (exit 1)              tried, and it did not work
@@ -152,6 +153,18 @@ class NoStdin(Refused):
     """The run was started without a stdin that can be written to."""
 
     code = "no-stdin"
+
+
+class LaterVersion(Refused):
+    """A file of a run that a later Holdfast wrote: listed as unknown, kept, never changed."""
+
+    code = "later-version"
+
+
+class DamagedRecord(Refused):
+    """A file of a run that does not say what it should: kept, and never taken for an ending."""
+
+    code = "damaged-record"
 
 
 class Unavailable(HoldfastError):
