@@ -27,7 +27,7 @@ check: $(STAMP)  ## formatting, lint, types, import rules
 	@$(PY) -m ruff format --check .
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
-	@.venv/bin/lint-imports
+	@.venv/bin/lint-imports --no-logo
 
 format: $(STAMP)  ## format and fix what can be fixed
 	@$(PY) -m ruff format .

@@ -15,6 +15,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.support.cgroups import mount_point
+
 OPTIONAL = frozenset({"npm", "chromium", "uv"})
 
 
@@ -35,36 +37,6 @@ def missing(feature: str) -> str | None:
     return PROBES[feature]()
 
 
-@functools.cache
-def cgroup_parent(controller: str) -> str | None:
-    """A directory in which a test can make a cgroup with that controller: v1, else v2."""
-    v2 = [
-        root
-        for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
-        # cgroup.freeze is in every v2 cgroup; the others must be enabled for children.
-        if controller == "freezer" or controller in _words(f"{root}/cgroup.subtree_control")
-    ]
-    return next(filter(_can_make_cgroup, [f"/sys/fs/cgroup/{controller}", *v2]), None)
-
-
-def _can_make_cgroup(parent: str) -> bool:
-    if not os.path.exists(f"{parent}/cgroup.procs"):
-        return False
-    try:
-        os.rmdir(tempfile.mkdtemp(prefix="holdfast-probe-", dir=parent))
-    except OSError:
-        return False
-    return True
-
-
-def _words(path: str) -> list[str]:
-    try:
-        with open(path) as file:
-            return file.read().split()
-    except OSError:
-        return []
-
-
 def _root() -> str | None:
     return None if os.geteuid() == 0 else f"the user id is {os.geteuid()}"
 
@@ -82,7 +54,14 @@ def _runs(*command: str) -> Callable[[], str | None]:
 
 def _has_cgroup(controller: str) -> Callable[[], str | None]:
     def probe() -> str | None:
-        return None if cgroup_parent(controller) else f"no writable {controller} cgroup"
+        point = mount_point(controller)
+        if point is None:
+            return f"no writable {controller} control group"
+        try:
+            os.rmdir(tempfile.mkdtemp(prefix="holdfast-probe-", dir=point))
+        except OSError as error:
+            return str(error)
+        return None
 
     return probe
 

@@ -1,0 +1,98 @@
+"""Modules on the launch path import nothing that costs a launch.
+
+Each is imported alone, by an interpreter that has loaded nothing else (`-I -S`: no site, no
+user packages), so what is in sys.modules was pulled in by the module.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+FORBIDDEN = {
+    "asyncio",
+    "dataclasses",
+    "datetime",
+    "hashlib",
+    "inspect",
+    "logging",
+    "pathlib",
+    "psutil",
+    "rich",
+    "shlex",
+    "shutil",
+    "socket",
+    "sqlite3",
+    "subprocess",
+    "tempfile",
+    "tomllib",
+    "typing",
+}
+LAUNCH_PATH = [
+    "__init__",
+    "errors",
+    "record",
+    "process/libc",
+    "process/procfs",
+    "process/pidfd",
+    "process/identity",
+    "process/signals",
+    "process/tree",
+    "process/sampling",
+    "process/workload",
+    "run/*",
+    "shim/*",
+    "manage/runs",
+    "manage/launch",
+    "manage/views",
+    "cli/__init__",
+    "cli/run",
+    "cli/ls",
+]
+LIST_LOADED = """
+import importlib, sys
+sys.path.insert(0, sys.argv[1])
+importlib.import_module(sys.argv[2])
+loaded = sorted(sys.modules)
+import json
+print(json.dumps(loaded))
+"""
+
+
+def _launch_modules() -> list[str]:
+    files = {file for entry in LAUNCH_PATH for file in SOURCE.glob(f"holdfast/{entry}.py")}
+    names = (".".join(file.relative_to(SOURCE).with_suffix("").parts) for file in files)
+    return sorted(name.removesuffix(".__init__") for name in names)
+
+
+def _costly_imports(source: Path, module: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", LIST_LOADED, str(source), module],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return FORBIDDEN & set(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize("module", _launch_modules())
+def test_a_launch_module_imports_nothing_costly(module):
+    assert _costly_imports(SOURCE, module) == set()
+
+
+def test_the_launch_path_was_found():
+    assert {"holdfast.errors", "holdfast.process.identity"} <= set(_launch_modules())
+
+
+@pytest.mark.parametrize("costly", sorted(FORBIDDEN - {"psutil", "rich"}))
+def test_the_check_sees_a_planted_import(costly, tmp_path):
+    (tmp_path / "planted_inner.py").write_text(f"import {costly}\n")
+    (tmp_path / "planted.py").write_text("import planted_inner\n")
+    assert costly in _costly_imports(tmp_path, "planted")
