@@ -14,16 +14,18 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any, NamedTuple, NoReturn
+from typing import IO, Any, NamedTuple, NoReturn, Self
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHER_UID = 65534
 """An ordinary user: `nobody`, who owns nothing here."""
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 MACHINE_ID = "/etc/machine-id"
+_PLAY = "from tests.support import kernel_lab; kernel_lab.play()"
 
 
 class SceneFailed(AssertionError):
@@ -63,7 +65,7 @@ class Scene:
             stdin.write(json.dumps(request).encode())
             stdin.seek(0)
             self.process = subprocess.Popen(
-                [*_prefix(place), python_for(place.uid), "-m", "tests.support.kernel_lab"],
+                [*_prefix(place), python_for(place.uid), "-c", _PLAY],
                 stdin=stdin,
                 stdout=self._said,
                 stderr=self._said,
@@ -79,17 +81,33 @@ class Scene:
         except subprocess.TimeoutExpired:
             self.close()
             raise SceneFailed(f"no result within {timeout} s\n{_content(self._said)}") from None
-        answer = _content(self._result)
-        if status or not answer:
+        answers = [answer for answer in self._answers() if "result" in answer]
+        if status or not answers:
             raise SceneFailed(f"status {status}\n{_content(self._said)}")
-        return json.loads(answer)
+        return answers[0]["result"]
+
+    def announced(self, timeout: float = 30) -> Any:
+        """What the scene announced first, as soon as it has; it goes on meanwhile."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            for answer in self._answers():
+                if "announced" in answer:
+                    return answer["announced"]
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.005)
+        raise SceneFailed(f"nothing announced\n{_content(self._said)}")
+
+    def _answers(self) -> list[dict[str, Any]]:
+        whole_lines = _content(self._result).rpartition("\n")[0]
+        return [json.loads(line) for line in whole_lines.splitlines()]
 
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
 
-    def __enter__(self) -> Scene:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_exception: object) -> None:
@@ -120,26 +138,9 @@ def python_for(uid: int | None) -> str:
     for candidate in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
         # Through a shell: setpriv keeps root's capabilities until it has done its own exec.
         command = [*_as_user(uid), "sh", "-c", 'exec "$0" -c "$1"', candidate, check]
-        if subprocess.run(command, capture_output=True, cwd="/").returncode == 0:
+        if subprocess.run(command, check=False, capture_output=True, cwd="/").returncode == 0:
             return candidate
     raise SceneFailed(f"no interpreter of version 3.11 or later that uid {uid} can run")
-
-
-@functools.cache
-def can_play(place_is_for_root: bool = True) -> str | None:
-    """Why scenes can't be played here, or None: tried, not guessed."""
-    place = Place() if place_is_for_root else Place(uid=OTHER_UID)
-    if place_is_for_root and os.geteuid() != 0:
-        place = Place(uid=None)
-    try:
-        run_in(place, _nothing)
-    except (SceneFailed, OSError) as error:
-        return str(error)
-    return None
-
-
-def _nothing() -> bool:
-    return True
 
 
 def _as_user(uid: int) -> list[str]:
@@ -169,27 +170,41 @@ def _prefix(place: Place) -> list[str]:
 def _environment(place: Place) -> dict[str, str]:
     site_packages = [path for path in sys.path if path.endswith("site-packages")]
     python_path = os.pathsep.join([str(ROOT), str(ROOT / "src"), *site_packages])
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("HOLDFAST_") or name.startswith("HOLDFAST_TEST_")
+    }
     return {**kept, "PYTHONPATH": python_path, "PYTHONDONTWRITEBYTECODE": "1", **place.env}
 
 
 def _content(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read().decode(errors="replace")
+    # Not by seek: the offset is shared with the scene, which is writing.
+    return os.pread(file.fileno(), 1 << 24, 0).decode(errors="replace")
 
 
 # The part that runs in the place itself.
 
+_result_fd = -1
 
-def _main() -> NoReturn:
+
+def announce(value: Any) -> None:
+    """For a scene: tell the test something and go on."""
+    os.write(_result_fd, json.dumps({"announced": value}).encode() + b"\n")
+
+
+def play() -> NoReturn:
+    """The interpreter in the place starts here."""
+    global _result_fd
     request = json.load(sys.stdin)
+    _result_fd = request["result_fd"]
     for path, content in request["covers"].items():
         _cover(path, content)
     if request["hidepid"] is not None:
         _run("mount", "-t", "proc", "-o", f"hidepid={request['hidepid']}", "proc", "/proc")
     if os.getpid() == 1:
         _be_init(request["init_reaps"])
-    _play(request)
+    _act(request)
 
 
 def _cover(path: str, content: str) -> None:
@@ -215,20 +230,16 @@ def _be_init(reaps: bool) -> None:
             os._exit(0 if status == 0 else 1)
 
 
-def _play(request: dict[str, Any]) -> NoReturn:
+def _act(request: dict[str, Any]) -> NoReturn:
     try:
         function: Any = importlib.import_module(request["module"])
         for name in request["function"].split("."):
             function = getattr(function, name)
-        answer = json.dumps(function(**request["arguments"]))
-        os.write(request["result_fd"], answer.encode())
-    except BaseException:
+        answer = {"result": function(**request["arguments"])}
+        os.write(_result_fd, json.dumps(answer).encode() + b"\n")
+    except BaseException:  # noqa: BLE001 - whatever it was, the test has to see it
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)
     sys.stdout.flush()
     os._exit(0)
-
-
-if __name__ == "__main__":
-    _main()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -97,3 +98,16 @@ def recycle_in_the_same_tick(
             return seen, stranger, attempt
         stranger.end()
     raise AssertionError(f"no tick collision in {attempts} recycles")
+
+
+def await_state(pid: int, letter: str, timeout: float = 10) -> str:
+    """Wait until /proc shows this state letter. Read here without the code under test."""
+    deadline = time.monotonic() + timeout
+    while True:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state = file.read().rpartition(b")")[2].split()[0].decode()
+        if state == letter:
+            return state
+        if time.monotonic() > deadline:
+            raise AssertionError(f"process {pid} is in state {state}, not {letter}")
+        time.sleep(0.001)
