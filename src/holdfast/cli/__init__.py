@@ -1,0 +1,262 @@
+"""The command line: finds the command, loads only that one, and renders every error in one place.
+
+Each command is a module with `add_arguments(parser)` and `run(args) -> exit code`; it raises
+HoldfastError instead of printing errors. What is written here about a command is all that
+`holdfast --help` needs, so that nothing else is imported.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from holdfast.cli import streams
+from holdfast.cli.parser import Parser, unknown, unknown_command
+from holdfast.errors import Bug, Failed, HoldfastError, Unavailable, WrongUse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+INTERRUPTED = 130  # 128 + SIGINT
+BROKEN_PIPE = 141  # 128 + SIGPIPE, as a shell shows it for any other program
+
+GROUPS = {
+    "runs": "Start runs and look at them",
+    "acting": "Act on runs",
+    "upkeep": "Keep house",
+    "live": "Live views",
+    "identity": "Processes and pid files, without a run",
+    "machine": "This machine",
+}
+
+# name: (module in this package, one line of help, group)
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "run": ("run", "start a command as a supervised run", "runs"),
+    "ls": ("ls", "list runs: the active ones and those of the last 24 hours", "runs"),
+    "status": ("status", "everything known about a run, with evidence", "runs"),
+    "tree": ("tree", "a run's processes, each with its verdict", "runs"),
+    "logs": ("logs", "a run's output, byte-exact, followed with -f", "runs"),
+    "result": ("result", "an agent's final answer", "runs"),
+    "events": ("events", "facts about one or all runs as JSON lines", "runs"),
+    "wait": ("wait", "wait for runs to end; exit with their code", "acting"),
+    "stop": ("stop", "stop a run's whole tree", "acting"),
+    "send": ("send", "write to a run's stdin", "acting"),
+    "attach": ("attach", "join the terminal of a --pty run", "acting"),
+    "resume": ("resume", "go on with an agent's session", "acting"),
+    "rerun": ("rerun", "the same command again as a new run", "acting"),
+    "recover": ("recover", "look at runs whose shim is gone: adopt or record", "upkeep"),
+    "rm": ("rm", "remove ended runs", "upkeep"),
+    "archive": ("archive", "pack ended runs away", "upkeep"),
+    "clean": ("clean", "remove old runs by age, number or size", "upkeep"),
+    "report": ("report", "a run's samples and anomalies as text, picture or page", "upkeep"),
+    "usage": ("usage", "tokens, cost and CPU time in total", "upkeep"),
+    "top": ("top", "live terminal screen", "live"),
+    "serve": ("serve", "live web page on loopback", "live"),
+    "mcp": ("mcp", "MCP server on stdio", "live"),
+    "who": ("who", "the identity token of a process", "identity"),
+    "check": ("check", "whether a token or pid file still names the same process", "identity"),
+    "signal": ("signal", "signal a process, only if it is proven to be the same", "identity"),
+    "guard": ("guard", "run a command as the only instance of a pid file", "identity"),
+    "doctor": ("doctor", "what this machine can prove and enforce, each as tried", "machine"),
+    "completion": ("completion", "shell completion for bash, zsh or fish", "machine"),
+}
+
+
+class Asked:
+    """The options that hold for every command, as far as they are known when something fails."""
+
+    def __init__(self) -> None:
+        self.json = False
+        self.quiet = False
+        self.verbose = False
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code. Never raises."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    asked = Asked()
+    streams.prepare()
+    try:
+        code = _run_or_render(words, asked)
+        streams.flush()
+        return code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except streams.OutputLost as lost:
+        streams.abandon_output()
+        if lost.is_quiet:
+            return BROKEN_PIPE
+        streams.complain(f"holdfast: the output can't be written: {lost}")
+        return Failed.exit_code
+
+
+def _run_or_render(words: list[str], asked: Asked) -> int:
+    try:
+        return _dispatch(words, asked)
+    except HoldfastError as error:
+        return _render(error, asked)
+    except streams.OutputLost:
+        raise
+    except Exception as error:  # noqa: BLE001 - the last line: a fault becomes exit 70
+        return _render(_unexpected(error), asked)
+
+
+def _dispatch(words: list[str], asked: Asked) -> int:
+    rest = _take_leading_options(words, asked)
+    if not rest:
+        streams.complain(_overview())
+        return WrongUse.exit_code
+    verb, *words = rest
+    if verb in ("-h", "--help") or (verb == "help" and not words):
+        streams.say(_overview())
+        return 0
+    if verb in ("-V", "--version"):
+        return _version(asked)
+    if verb == "help":
+        verb, words = words[0], ["--help"]
+    if verb.startswith("-"):
+        asked.json = asked.json or "--json" in words
+        raise unknown("option", verb, ("--json", "--quiet", "--verbose", "--help", "--version"))
+    if verb not in COMMANDS:
+        asked.json = asked.json or "--json" in words
+        raise unknown_command(verb, available())
+    return _run_command(verb, words, asked)
+
+
+def _take_leading_options(words: list[str], asked: Asked) -> list[str]:
+    """Take off what stands before the command, such as `--json` or `-qv`."""
+    for position, word in enumerate(words):
+        letters = set(word[1:]) if word[:1] == "-" and len(word) > 1 else set()
+        if word == "--json":
+            asked.json = True
+        elif word in ("--quiet", "--verbose") or (letters and letters <= {"q", "v"}):
+            asked.quiet |= word == "--quiet" or (word[1] != "-" and "q" in letters)
+            asked.verbose |= word == "--verbose" or (word[1] != "-" and "v" in letters)
+        else:
+            return words[position:]
+    return []
+
+
+def _run_command(verb: str, words: list[str], asked: Asked) -> int:
+    before = asked.json
+    asked.json = before or "--json" in words  # until it is known which words are ours
+    parser, module = load(verb)
+    options, rest = parser.split(words)
+    asked.json = before or "--json" in options
+    asked.verbose = asked.verbose or "-v" in options or "--verbose" in options
+    try:
+        args = parser.read(options, rest, asked)
+    except SystemExit:  # --help was printed
+        return 0
+    if args.json and not getattr(module, "JSON", True):
+        raise refuse_json(verb)
+    return module.run(args)
+
+
+def load(verb: str) -> tuple[Parser, Module]:
+    """A command's parser and module; imports that module alone."""
+    name, summary, _ = COMMANDS[verb]
+    module = _import(verb, name)
+    parser = Parser(verb, summary)
+    module.add_arguments(parser)
+    parser.add_common_arguments()
+    return parser, module
+
+
+def available() -> list[str]:
+    """The commands of this installation, in the table's order."""
+    import os
+
+    here = os.path.dirname(__file__)
+    return [verb for verb, (name, *_) in COMMANDS.items() if os.path.exists(f"{here}/{name}.py")]
+
+
+def refuse_json(what: str) -> WrongUse:
+    """The error for `--json` where a document makes no sense."""
+    return WrongUse(
+        f"{what} has no JSON form",
+        hint="leave out --json; `holdfast status --json` and `logs --json` have one",
+    )
+
+
+def _import(verb: str, name: str) -> Module:
+    path = f"{__name__}.{name}"
+    try:
+        module: Module = __import__(path, fromlist=["run"])
+    except ModuleNotFoundError as error:
+        if error.name != path:
+            raise
+        raise WrongUse(f"this version of Holdfast has no command {verb}") from None
+    return module
+
+
+def _version(asked: Asked) -> int:
+    from holdfast import __version__
+
+    if asked.json:
+        streams.say_json({"schema": 1, "version": __version__})
+    else:
+        streams.say(f"holdfast {__version__}")
+    return 0
+
+
+def _overview() -> str:
+    present = available()
+    lines = [
+        "usage: holdfast [--json] [-q] [-v] COMMAND ...",
+        "",
+        "Starts long commands, supervises them, and always tells the truth about them.",
+    ]
+    for group, title in GROUPS.items():
+        rows = [(verb, COMMANDS[verb][1]) for verb in present if COMMANDS[verb][2] == group]
+        if rows:
+            lines += ["", f"{title}:", *(f"  {verb:<11} {text}" for verb, text in rows)]
+    lines += [
+        "",
+        "Everywhere:",
+        "  --json      one JSON document on stdout, errors too",
+        "  -q, -v      say less; say more",
+        "  --version   print the version",
+        "",
+        "holdfast COMMAND --help says more about one.",
+    ]
+    return "\n".join(lines)
+
+
+def _render(error: HoldfastError, asked: Asked) -> int:
+    """The one place where an error becomes text or JSON."""
+    if asked.json:
+        streams.say_json({**error.to_json(), **error.fields.get("document", {})})
+    else:
+        streams.complain(f"holdfast: {error.message}")
+        if error.hint:
+            streams.complain(f"  hint: {error.hint}")
+    if asked.verbose and isinstance(error, Bug):
+        import traceback
+
+        streams.complain("".join(traceback.format_exception(error.__cause__)).rstrip())
+    return error.exit_code
+
+
+def _unexpected(error: Exception) -> HoldfastError:
+    """A fault that no command foresaw: the machine's, where the error says so, else ours."""
+    if isinstance(error, OSError) and streams.is_shortage(error):
+        where = f": {error.filename}" if error.filename else ""
+        return Unavailable(f"{error.strerror}{where}", hint="free some and try again")
+    bug = Bug(
+        f"unexpected {type(error).__name__}: {error}; this is a bug in Holdfast",
+        hint="the same command with -v shows where; please report that",
+    )
+    bug.__cause__ = error
+    return bug
+
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Module(Protocol):
+        """What a command's module has. `JSON = False` in it refuses `--json`."""
+
+        def add_arguments(self, parser: Parser) -> None: ...
+        def run(self, args: Namespace) -> int: ...

@@ -1,0 +1,154 @@
+"""argparse, with Holdfast's rules: errors are raised, mistakes get a suggestion, and the options
+of `run` and `guard` end at the first word that is not one.
+
+Each command has its own parser, so that no command pays for another's. Where the options end is
+decided here and not by argparse.REMAINDER, whose treatment of `--` differs between versions.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from holdfast.errors import WrongUse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import NoReturn
+
+    from holdfast.cli import Asked
+
+_SYNONYMS = {
+    "start": "run", "exec": "run", "list": "ls", "ps": "ls", "show": "status", "info": "status",
+    "tail": "logs", "log": "logs", "kill": "stop", "remove": "rm", "delete": "rm", "prune": "clean",
+    "restart": "rerun", "retry": "rerun", "id": "who", "whois": "who", "verify": "check",
+}  # fmt: skip
+
+
+class Parser(argparse.ArgumentParser):
+    """The parser of one command."""
+
+    def __init__(self, verb: str, summary: str) -> None:
+        super().__init__(
+            prog=f"holdfast {verb}",
+            description=summary[0].upper() + summary[1:] + ".",
+            allow_abbrev=False,
+            add_help=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        self.verb = verb
+        self.summary = summary
+        self._rest: argparse.Action | None = None
+
+    def add_rest(self, name: str, metavar: str, text: str) -> None:
+        """The words of a command to run: everything after the options and other words."""
+        self._rest = self.add_argument(name, metavar=metavar, nargs=argparse.REMAINDER, help=text)
+
+    def add_common_arguments(self) -> None:
+        """The options that every command has."""
+        group = self.add_argument_group("everywhere")
+        group.add_argument("--json", action="store_true", help="one JSON document on stdout")
+        group.add_argument("-q", "--quiet", action="store_true", help="say less")
+        group.add_argument("-v", "--verbose", action="store_true", help="say more")
+        group.add_argument("-h", "--help", action="help", help="print this")
+
+    @property
+    def arguments(self) -> list[argparse.Action]:
+        """All arguments in the order they were added, for help, completion and documentation."""
+        return [action for action in self._actions if action.help != argparse.SUPPRESS]
+
+    def split(self, words: Sequence[str]) -> tuple[list[str], list[str] | None]:
+        """Part our own words from the command's; None where a command takes none."""
+        if self._rest is None:
+            return list(words), None
+        wanted = sum(1 for action in self._actions if not action.option_strings) - 1
+        position = 0
+        while position < len(words):
+            word = words[position]
+            if word == "--":
+                own = list(words[:position]) + list(words[position + 1 : position + 1 + wanted])
+                return own, list(words[position + 1 + wanted :])
+            if word[:1] == "-" and word != "-":
+                position += self._width(word)
+            elif wanted:
+                wanted -= 1
+                position += 1
+            else:
+                break
+        return list(words[:position]), list(words[position:])
+
+    def _width(self, word: str) -> int:
+        """How many words an option takes: 2 when its value is the next one."""
+        if word.startswith("--"):
+            name, equals, _ = word.partition("=")
+            action = self._option_string_actions.get(name)
+            if action is None:
+                raise self._unknown_option(name)
+            return 1 if equals or action.nargs == 0 else 2
+        for place, letter in enumerate(word[1:], start=2):
+            action = self._option_string_actions.get(f"-{letter}")
+            if action is None:
+                raise self._unknown_option(f"-{letter}")
+            if action.nargs != 0:
+                return 1 if word[place:] else 2
+        return 1
+
+    def read(
+        self, options: Sequence[str], rest: list[str] | None, asked: Asked
+    ) -> argparse.Namespace:
+        """Parse the words that are ours."""
+        args, extra = self.parse_known_args(list(options))
+        if extra:
+            self._refuse(extra)
+        for name in ("json", "quiet", "verbose"):
+            setattr(args, name, getattr(args, name) or getattr(asked, name))
+        if self._rest is not None:
+            if not rest:
+                self.error(f"{self._rest.metavar} is missing")
+            setattr(args, self._rest.dest, rest)
+        return args
+
+    def error(self, message: str) -> NoReturn:
+        """argparse would print and exit; here every error is rendered in one place."""
+        message = message.replace("the following arguments are required:", "missing:")
+        usage = " ".join(self.format_usage().split())
+        raise WrongUse(f"{self.verb}: {message}", hint=usage)
+
+    def _refuse(self, extra: list[str]) -> NoReturn:
+        for word in extra:
+            if word.startswith("-") and word != "-":
+                raise self._unknown_option(word.partition("=")[0])
+        self.error(f"{extra[0]!r} is one word too many")
+
+    def _unknown_option(self, name: str) -> WrongUse:
+        return unknown("option", name, self._option_string_actions, where=self.verb)
+
+
+def unknown(kind: str, word: str, known: Iterable[str], where: str = "") -> WrongUse:
+    """The error for a word that is not among the known ones, with the nearest of those."""
+    import difflib
+
+    near = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
+    more = f"holdfast {where} --help".replace("  ", " ")
+    hint = f"did you mean {near[0]}?" if near else f"`{more}` lists them"
+    prefix = f"{where}: " if where else ""
+    return WrongUse(f"{prefix}unknown {kind} {word!r}", hint=hint)
+
+
+def unknown_command(word: str, known: Sequence[str]) -> WrongUse:
+    """The error for a mistyped command, or for a program given without `run`."""
+    meant = _SYNONYMS.get(word.lower())
+    if meant in known:
+        return WrongUse(f"unknown command {word!r}", hint=f"did you mean holdfast {meant}?")
+    error = unknown("command", word, known)
+    if "did you mean" not in str(error.hint) and "run" in known:
+        import shutil
+
+        if shutil.which(word):
+            error.hint = f"to start it as a run: holdfast run {word} ..."
+    return error
+
+
+def positionals(parser: Parser) -> Iterator[argparse.Action]:
+    """The words, other than options, that a command takes."""
+    return (action for action in parser.arguments if not action.option_strings)

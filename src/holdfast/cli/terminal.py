@@ -1,0 +1,163 @@
+"""How text looks to people: colour, tables that fit the screen, sizes and durations.
+
+Colour only on a terminal and never with NO_COLOR. Whatever comes from outside (names, commands,
+evidence) goes through `printable`: a process can call itself anything, escape sequences included.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from typing import TextIO
+
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_SIZE_UNITS = ("B", "K", "M", "G", "T", "P", "E")
+DEFAULT_COLUMNS = 80
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a person reads this stream."""
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:  # closed
+        return False
+
+
+def paint(text: str, *looks: str, stream: TextIO | None = None) -> str:
+    """The text in colour, where that is wanted: `paint("FAIL", "red", "bold")`."""
+    if not looks or not _wants_colour(sys.stdout if stream is None else stream):
+        return text
+    return f"\x1b[{';'.join(_CODES[look] for look in looks)}m{text}\x1b[0m"
+
+
+def _wants_colour(stream: TextIO | None) -> bool:
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return is_terminal(stream)
+
+
+def columns() -> int:
+    """How wide the screen is; 80 where there is none."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isascii() and given.isdigit() and int(given) > 0:
+        return int(given)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or DEFAULT_COLUMNS
+    except (OSError, ValueError, AttributeError):
+        return DEFAULT_COLUMNS
+
+
+def printable(text: str) -> str:
+    """The text without anything that moves the cursor, hides or reverses what is shown."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        character
+        if character.isprintable() and character not in _BIDI
+        else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )
+
+
+def width(text: str) -> int:
+    """How many columns the text takes."""
+    if text.isascii():
+        return len(text)
+    import unicodedata
+
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )
+
+
+def cut(text: str, room: int) -> str:
+    """The text, shortened to the room there is."""
+    if width(text) <= room:
+        return text
+    while text and width(text) > room - 1:
+        text = text[:-1]
+    return f"{text}…" if room > 0 else ""
+
+
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Collection[str] = (),
+    room: int | None = None,
+) -> list[str]:
+    """Aligned lines. The last column takes what is left of the screen and is cut to it.
+
+    `right` names the columns of numbers.
+    """
+    lines = [head, *rows]
+    room = columns() if room is None else room
+    widths = [max(width(line[place]) for line in lines) for place in range(len(head))]
+    left = room - sum(widths[:-1]) - 2 * (len(head) - 1)
+    # Only on a screen: what is piped away is for a program, which wants all of it.
+    if is_terminal(sys.stdout):
+        widths[-1] = max(min(widths[-1], left), width(head[-1]), 8)
+    return ["  ".join(_cells(line, head, widths, right)).rstrip() for line in lines]
+
+
+def _cells(
+    line: Sequence[str], head: Sequence[str], widths: Sequence[int], right: Collection[str]
+) -> list[str]:
+    cells = []
+    for text, name, room in zip(line, head, widths, strict=True):
+        shown = cut(text, room)
+        padding = " " * (room - width(shown))
+        cells.append(padding + shown if name in right else shown + padding)
+    return cells
+
+
+def size(count: float | None) -> str:
+    """Bytes as `412M`, `11.2G`; three digits are enough to act on. Unknown is empty."""
+    if count is None:
+        return ""
+    value, unit = float(count), 0
+    while value >= 999.5 and unit < len(_SIZE_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    text = f"{value:.1f}" if unit and value < 99.95 else f"{value:.0f}"
+    return text.removesuffix(".0") + _SIZE_UNITS[unit]
+
+
+def age(seconds: float | None) -> str:
+    """How long ago, in its largest unit: `4s`, `12m`, `3h`, `5d`. Unknown is empty."""
+    if seconds is None:
+        return ""
+    whole = max(0, int(seconds))
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
+        if whole >= length:
+            return f"{whole // length}{unit}"
+    return f"{whole}s"
+
+
+def duration(seconds: float | None) -> str:
+    """How long it took: `0.4s`, `3.1s`, `47s`, `1m40s`, `1h30m`, `2d4h`. Unknown is empty."""
+    if seconds is None:
+        return ""
+    if seconds < 9.95:
+        return f"{max(0.0, seconds):.1f}s"
+    whole = round(seconds)
+    for unit, length, below, part in (("d", 86400, "h", 3600), ("h", 3600, "m", 60)):
+        if whole >= length:
+            rest = whole % length // part
+            return f"{whole // length}{unit}" + (f"{rest}{below}" if rest else "")
+    if whole >= 60:
+        return f"{whole // 60}m" + (f"{whole % 60}s" if whole % 60 else "")
+    return f"{whole}s"
+
+
+def home_path(path: str) -> str:
+    """A path with the home directory as `~`."""
+    home = os.path.expanduser("~")
+    if home not in ("", "/") and (path == home or path.startswith(home + "/")):
+        return "~" + path[len(home) :]
+    return path
