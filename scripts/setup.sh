@@ -20,5 +20,5 @@ else
     usable || "$python" -m venv --clear .venv
     # A venv that uv made has no pip.
     .venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip >/dev/null
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+    .venv/bin/python -m pip install --quiet --quiet --disable-pip-version-check --editable '.[dev]'
 fi
