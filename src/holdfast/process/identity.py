@@ -27,6 +27,8 @@ _TOKEN = re.compile(
 )
 _PORTABLE_PREFIX = "hp1."
 _LARGEST_PID = 2**31 - 1
+_NO_BOOT = "0" * 32
+_NO_HOST = "0" * 8
 
 
 class Verdict(enum.StrEnum):
@@ -109,8 +111,8 @@ class ProcessIdentity(Record):
             int(ticks) or None,
             int(inode) or None,
             int(namespace) or None,
-            boot,
-            host,
+            None if boot == _NO_BOOT else boot,
+            None if host == _NO_HOST else host,
             None,
         )
 
@@ -123,7 +125,7 @@ class ProcessIdentity(Record):
             return portable.token(self)
         return (
             f"hf1.{self.pid}.{self.start_ticks or 0}.{self.pidfd_inode or 0}.{self.pid_ns or 0}"
-            f".{self.boot_id or '0' * 32}.{self.host or '0' * 8}"
+            f".{self.boot_id or _NO_BOOT}.{self.host or _NO_HOST}"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -188,6 +190,7 @@ class ProcessIdentity(Record):
 
     def examine(self) -> tuple[Look, int | None]:
         """The look, and where it is SAME an open pidfd that is proven to be ours."""
+        valid_pid(self.pid)
         place = here.place()
         if place.is_portable or self.create_time is not None:
             from holdfast.process import portable
@@ -218,6 +221,8 @@ class ProcessIdentity(Record):
             return _unknown(
                 f"process {self.pid} is in another PID namespace, without an inode"
             ), None
+        if self.boot_id is None:  # the counter starts again with each boot
+            return _unknown(f"process {self.pid} was recorded without a boot id"), None
         from holdfast.process import libc
 
         mount = os.pidfd_open(os.getpid())
