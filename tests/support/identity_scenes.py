@@ -6,12 +6,14 @@ The scenes assert nothing: the tests that play them do.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import signal
 import threading
 from typing import Any
 
 from holdfast.errors import HoldfastError, ProcessGone
+from holdfast.process import procfs
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.signals import send_signal, signal_held
 from tests.support import recycling
@@ -21,6 +23,7 @@ from tests.support.recycling import Child
 Facts = dict[str, Any]
 
 CLONE_NEWPID = 0x20000000
+PR_SET_NAME = 15
 LOUD_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGSTOP, signal.SIGUSR1, signal.SIGKILL)
 
 
@@ -271,3 +274,30 @@ def container_runs(pid: int) -> None:
     """A container that announces its token and lives until its scene is closed."""
     announce(container_starts(pid))
     signal.pause()
+
+
+def tokens_under_names(names: list[str]) -> list[Facts]:
+    """One process under each of these names (latin-1 text for any byte), one after the other."""
+    answers: list[Facts] = []
+    for name in names:
+        raw = name.encode("latin-1")
+        child = recycling.spawn()
+        before = ProcessIdentity.of(child.pid).token
+        child.end()
+        child = recycling.spawn(action=functools.partial(_take_name, raw))
+        recycling.await_comm(child.pid, raw)
+        ours = ProcessIdentity.of(child.pid)
+        facts = facts_of(ours)
+        facts["differs"] = ours.token != before
+        facts["ticks_right"] = ours.start_ticks == child.ticks
+        facts["stat"] = procfs.read_stat(child.pid).as_dict()
+        facts["ppid"] = os.getpid()
+        facts["fate"] = str(send_signal(ours, signal.SIGTERM).fate)
+        facts["ended_by"] = child.ended_by()
+        answers.append(facts)
+    return answers
+
+
+def _take_name(name: bytes) -> None:
+    if ctypes.CDLL(None).prctl(PR_SET_NAME, name, 0, 0, 0):
+        raise OSError("prctl")

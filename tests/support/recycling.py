@@ -10,7 +10,9 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from typing import NoReturn
+from typing import NoReturn, TypeVar
+
+T = TypeVar("T")
 
 LAST_PID = "/proc/sys/kernel/ns_last_pid"
 
@@ -100,14 +102,23 @@ def recycle_in_the_same_tick(
     raise AssertionError(f"no tick collision in {attempts} recycles")
 
 
-def await_state(pid: int, letter: str, timeout: float = 10) -> str:
-    """Wait until /proc shows this state letter. Read here without the code under test."""
-    deadline = time.monotonic() + timeout
+def await_state(pid: int, letter: str) -> str:
+    """Wait until /proc shows this state letter."""
+    return _await(pid, lambda stat: stat.rpartition(b")")[2].split()[0].decode(), letter)
+
+
+def await_comm(pid: int, comm: bytes) -> bytes:
+    """Wait until the process has this name; the kernel cuts it to 15 bytes."""
+    return _await(pid, lambda stat: stat[stat.index(b"(") + 1 : stat.rindex(b")")], comm[:15])
+
+
+def _await(pid: int, read: Callable[[bytes], T], wanted: T) -> T:
+    deadline = time.monotonic() + 10
     while True:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            state = file.read().rpartition(b")")[2].split()[0].decode()
-        if state == letter:
-            return state
+            seen = read(file.read())
+        if seen == wanted:
+            return seen
         if time.monotonic() > deadline:
-            raise AssertionError(f"process {pid} is in state {state}, not {letter}")
+            raise AssertionError(f"process {pid} has {seen!r}, not {wanted!r}")
         time.sleep(0.001)
