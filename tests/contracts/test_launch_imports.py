@@ -82,9 +82,15 @@ def _costly_imports(source: Path, module: str) -> set[str]:
     return FORBIDDEN & set(json.loads(done.stdout))
 
 
+def _allowed(module: str) -> set[str]:
+    """The shim opens its socket when the command already runs; its entry must not wait for it."""
+    in_shim = module.startswith("holdfast.shim.") and module != "holdfast.shim.main"
+    return {"socket"} if in_shim else set()
+
+
 @pytest.mark.parametrize("module", _launch_modules())
 def test_a_launch_module_imports_nothing_costly(module):
-    assert _costly_imports(SOURCE, module) == set()
+    assert _costly_imports(SOURCE, module) <= _allowed(module)
 
 
 def test_the_launch_path_was_found():
