@@ -1,0 +1,98 @@
+"""What is known about a run from its events: plain records. How they come about: `lifecycle.py`."""
+
+from __future__ import annotations
+
+import enum
+
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.run.outcomes import Outcome, StopCause
+
+    Facts = dict[str, Any]
+
+
+class Phase(enum.StrEnum):
+    """How far the recorded facts go."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    ENDED = "ended"
+
+
+class State(enum.StrEnum):
+    """What a reader is told: the phase, unless looking at lock and processes says otherwise."""
+
+    QUEUED = "queued"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    ORPHANED = "orphaned"
+    ENDED = "ended"
+    UNKNOWN = "unknown"
+
+
+class Attempt(Record):
+    """One start of the run's command."""
+
+    attempt: int
+    root: Facts  # IDENTITY
+    started_at: str
+    ended_at: str | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    outcome: Outcome | None = None
+
+
+class RunFacts(Record):
+    """All that the events say. Identities and processes are the recorded JSON; None: not known."""
+
+    phase: Phase = Phase.STARTING
+    outcome: Outcome | None = None
+    attempt: int = 0  # 0: none was started
+    attempts: tuple[Attempt, ...] = ()
+    shim: Facts | None = None
+    adopted: bool = False  # the present shim is not the one that started the workload
+    previous_shims: tuple[Facts, ...] = ()
+    root: Facts | None = None  # of the latest attempt
+    root_exit: Facts | None = None  # the root_exited event; None while it may be alive
+    exec_failure: Facts | None = None  # of the latest attempt
+    is_exec_confirmed: bool = False  # of the latest attempt
+    log_start_byte: int = 0  # where the latest attempt's output begins
+    workload: Facts | None = None  # PROCESS
+    workload_exit: Facts | None = None
+    wrappers: tuple[Facts, ...] = ()
+    resolution: str | None = None
+    resolution_why: str | None = None
+    members: dict[str, str | None] = {}  # token -> comm, of every process ever seen in the tree
+    session: Facts | None = None
+    completion: Facts | None = None
+    result: Facts | None = None
+    usage: Facts = {}  # tokens_in, tokens_out, cost_usd; of all attempts
+    limit: Facts | None = None
+    stop_cause: StopCause | None = None  # the first of the latest attempt, leftovers aside
+    stop: Facts | None = None  # that stop_begun event
+    is_stopping_leftovers: bool = False
+    restart: Facts | None = None  # the latest restart_scheduled, until its attempt starts
+    cleanup: Facts | None = None
+    ending: Facts | None = None  # the ended event
+    execs: tuple[Facts, ...] = ()
+    output_first_byte: int = 0
+    output_truncations: tuple[Facts, ...] = ()
+    anomaly_count: int = 0
+    faults: tuple[Facts, ...] = ()
+    ignored: int = 0
+    last_seq: int = 0
+    last_at: str | None = None
+    last_boottime: float | None = None
+    started_at: str | None = None
+    ended_at: str | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether an ending is recorded."""
+        return self.phase is Phase.ENDED

@@ -1,0 +1,319 @@
+"""The life of a run: one table, and a pure fold of events by it. No OS, clock or I/O.
+
+`TABLE` says for every phase and every kind of event what the phase becomes, or why the event is
+ignored. Nothing leads out of `ended`. `Folder` takes events one by one, so that a shim keeps its
+facts in memory; `fold` is the same over a whole log.
+"""
+
+from __future__ import annotations
+
+from holdfast.record import Record
+from holdfast.run.events import Event, Kind
+from holdfast.run.facts import Attempt, Phase, RunFacts, State
+from holdfast.run.outcomes import (
+    EndedBy,
+    Ending,
+    Outcome,
+    StopCause,
+    decide_outcome,
+    run_exit_code,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    Facts = dict[str, Any]
+
+__all__ = [
+    "TABLE",
+    "Attempt",
+    "EndedBy",
+    "Ending",
+    "Event",
+    "Folder",
+    "Ignored",
+    "Kind",
+    "Outcome",
+    "Phase",
+    "RunFacts",
+    "State",
+    "StopCause",
+    "decide_outcome",
+    "fold",
+    "run_exit_code",
+]
+
+
+class Ignored(Record):
+    """A cell of the table: the event changes nothing, for this reason."""
+
+    why: str
+
+
+_S, _R, _P = Phase.STARTING, Phase.RUNNING, Phase.STOPPING
+_E = Phase.ENDED
+_OVER = Ignored("the run has ended: its first ending stands")
+_EXECED_BEFORE = Ignored("exec of this attempt was confirmed before")
+
+_ROWS: dict[Kind, tuple[Phase | Ignored, ...]] = {
+    # event                  starting  running         stopping  ended
+    Kind.SUPERVISED:        (_S,       _R,             _P,       _OVER),
+    Kind.ATTEMPT_STARTED:   (_S,       _S,             _P,       _OVER),
+    Kind.EXEC_FAILED:       (_S,       _EXECED_BEFORE, _P,       _OVER),
+    Kind.RUNNING:           (_R,       _R,             _P,       _OVER),
+    Kind.WORKLOAD_RESOLVED: (_S,       _R,             _P,       _OVER),
+    Kind.EXECED:            (_S,       _R,             _P,       _OVER),
+    Kind.MEMBERS_SEEN:      (_S,       _R,             _P,       _OVER),
+    Kind.SESSION_FOUND:     (_S,       _R,             _P,       _OVER),
+    Kind.COMPLETION_PROVEN: (_S,       _R,             _P,       _OVER),
+    Kind.USAGE_READ:        (_S,       _R,             _P,       _OVER),
+    Kind.RESULT_READ:       (_S,       _R,             _P,       _OVER),
+    Kind.LIMIT_HIT:         (_S,       _R,             _P,       _OVER),
+    Kind.STOP_BEGUN:        (_P,       _P,             _P,       _OVER),
+    Kind.ROOT_EXITED:       (_S,       _R,             _P,       _OVER),
+    Kind.WORKLOAD_EXITED:   (_S,       _R,             _P,       _OVER),
+    # Leftovers of one attempt are stopped before the next one starts.
+    Kind.RESTART_SCHEDULED: (_S,       _S,             _S,       _OVER),
+    Kind.OUTPUT_TRUNCATED:  (_S,       _R,             _P,       _OVER),
+    Kind.OUTPUT_TRIMMED:    (_S,       _R,             _P,       _OVER),
+    Kind.ANOMALY_FIRED:     (_S,       _R,             _P,       _OVER),
+    Kind.FAULT:             (_S,       _R,             _P,       _OVER),
+    # Survivors of a stop may be stopped again later.
+    Kind.CLEANED:           (_S,       _R,             _P,       _E),
+    Kind.ENDED:             (_E,       _E,             _E,       _OVER),
+}  # fmt: skip
+
+TABLE: dict[tuple[Phase, Kind], Phase | Ignored] = {
+    (phase, kind): cell
+    for kind, row in _ROWS.items()
+    for phase, cell in zip(Phase, row, strict=True)
+}
+
+
+class Folder:
+    """Adds events up. `facts` is a snapshot that later events don't change."""
+
+    def __init__(self, events: Iterable[Event] = ()) -> None:
+        self._now: Facts = dict(RunFacts._defaults)
+        self._members: dict[str, str | None] = {}
+        self._snapshot: RunFacts | None = None
+        for event in events:
+            self.apply(event)
+
+    @property
+    def facts(self) -> RunFacts:
+        if self._snapshot is None:
+            self._snapshot = RunFacts(**{**self._now, "members": dict(self._members)})
+        return self._snapshot
+
+    @property
+    def phase(self) -> Phase:
+        phase: Phase = self._now["phase"]
+        return phase
+
+    def apply(self, event: Event) -> None:
+        """Take one event into account, as the table says."""
+        self._snapshot = None
+        now = self._now
+        now["last_seq"] = event.seq
+        cell = TABLE[now["phase"], event.kind]
+        if isinstance(cell, Ignored):
+            now["ignored"] += 1
+            return
+        now.update(last_at=event.at, last_boottime=event.boottime)
+        if event.kind is Kind.MEMBERS_SEEN:
+            self._see_members(event)
+        else:
+            _CHANGES[event.kind](now, event)
+        now["phase"] = cell
+
+    def _see_members(self, event: Event) -> None:
+        for member in event.facts["members"]:
+            token, comm = member.get("token"), member.get("comm")
+            if isinstance(token, str):
+                self._members[token] = comm if isinstance(comm, str) else None
+
+
+def fold(events: Iterable[Event]) -> RunFacts:
+    """What the events add up to."""
+    return Folder(events).facts
+
+
+def _supervised(now: Facts, event: Event) -> None:
+    previous = event.facts.get("previous_shim") or now["shim"]
+    now["adopted"] = event.facts.get("how") == "adopted"
+    if now["adopted"] and previous is not None:
+        now["previous_shims"] += (previous,)
+    now["shim"] = event.facts["shim"]
+
+
+_PER_ATTEMPT = (
+    "root_exit",
+    "exec_failure",
+    "is_exec_confirmed",
+    "workload",
+    "workload_exit",
+    "wrappers",
+    "resolution",
+    "resolution_why",
+    "completion",
+    "result",
+    "limit",
+    "restart",
+)
+_PER_STOP = ("stop_cause", "stop", "is_stopping_leftovers")
+
+
+def _forget(now: Facts, names: tuple[str, ...]) -> None:
+    for name in names:
+        now[name] = RunFacts._defaults[name]
+
+
+def _attempt_started(now: Facts, event: Event) -> None:
+    _forget(now, _PER_ATTEMPT)
+    number, root = event.facts["attempt"], event.facts["root"]
+    now["attempts"] += (Attempt(attempt=number, root=root, started_at=event.at),)
+    now.update(attempt=number, root=root)
+    now["started_at"] = now["started_at"] or event.at
+
+
+def _change_attempt(now: Facts, **changes: Any) -> None:
+    if now["attempts"]:
+        *before, latest = now["attempts"]
+        now["attempts"] = (*before, latest.replace(**changes))
+
+
+def _exec_failed(now: Facts, event: Event) -> None:
+    code = _whole(event.facts.get("exit_code"))
+    _change_attempt(now, ended_at=event.at, exit_code=code, outcome=Outcome.NEVER_STARTED)
+    now["exec_failure"] = event.facts
+    if len(now["attempts"]) <= 1:
+        now["started_at"] = None  # the process that was made for it never became the command
+
+
+def _running(now: Facts, event: Event) -> None:
+    now["is_exec_confirmed"] = True
+    now["log_start_byte"] = _whole(event.facts.get("log_bytes")) or 0
+
+
+def _workload_resolved(now: Facts, event: Event) -> None:
+    now["workload"] = event.facts.get("workload")
+    now["wrappers"] = _objects(event.facts.get("wrappers"))
+    now["resolution"] = event.facts.get("resolution")
+    now["resolution_why"] = event.facts.get("why")
+
+
+def _execed(now: Facts, event: Event) -> None:
+    now["execs"] += (event.facts,)
+    token = event.facts.get("token")
+    changed = {name: event.facts[name] for name in ("comm", "exe") if name in event.facts}
+    workload = now["workload"]
+    if isinstance(workload, dict) and workload.get("token") == token:
+        now["workload"] = {**workload, **changed}
+    now["wrappers"] = tuple(
+        {**wrapper, **changed} if wrapper.get("token") == token else wrapper
+        for wrapper in now["wrappers"]
+    )
+
+
+def _usage_read(now: Facts, event: Event) -> None:
+    now["usage"] = {**now["usage"], **event.facts}
+
+
+def _stop_begun(now: Facts, event: Event) -> None:
+    cause = StopCause(event.facts["cause"])
+    if cause is StopCause.LEFTOVERS:
+        now["is_stopping_leftovers"] = True
+    elif now["stop_cause"] is None:
+        now.update(stop_cause=cause, stop=event.facts)
+
+
+def _root_exited(now: Facts, event: Event) -> None:
+    now["root_exit"] = event.facts
+    code, signal = _whole(event.facts.get("exit_code")), _whole(event.facts.get("signal"))
+    _change_attempt(now, ended_at=event.at, exit_code=code, signal=signal)
+
+
+def _restart_scheduled(now: Facts, event: Event) -> None:
+    if now["attempts"] and now["attempts"][-1].outcome is None:
+        latest: Attempt = now["attempts"][-1]
+        proof = now["completion"] or {}
+        ending = decide_outcome(
+            stop_cause=now["stop_cause"],
+            exit_code=latest.exit_code,
+            signal=latest.signal,
+            is_error=bool(proof.get("is_error")),
+            oom_killed=bool((now["root_exit"] or {}).get("oom_killed")),
+        )
+        _change_attempt(now, outcome=ending.outcome)
+    _forget(now, _PER_STOP)
+    now["restart"] = event.facts
+
+
+def _ended(now: Facts, event: Event) -> None:
+    outcome = Outcome(event.facts["outcome"])
+    # An ending that nobody saw has its own time, or none; that of its recording is not it.
+    at = event.facts.get("ended_at", event.at)
+    now.update(outcome=outcome, ending=event.facts, ended_at=at)
+    if now["attempts"] and now["attempts"][-1].ended_at is None:
+        _change_attempt(now, ended_at=at)
+    _change_attempt(now, outcome=outcome)
+
+
+def _keep(name: str) -> Callable[[Facts, Event], None]:
+    def change(now: Facts, event: Event) -> None:
+        now[name] = event.facts
+
+    return change
+
+
+def _collect(name: str) -> Callable[[Facts, Event], None]:
+    def change(now: Facts, event: Event) -> None:
+        now[name] += (event.facts,)
+
+    return change
+
+
+def _output_trimmed(now: Facts, event: Event) -> None:
+    now["output_first_byte"] = event.facts["first_byte"]
+
+
+def _anomaly_fired(now: Facts, _event: Event) -> None:
+    now["anomaly_count"] += 1
+
+
+def _objects(value: object) -> tuple[Facts, ...]:
+    return (
+        tuple(item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()
+    )
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+_CHANGES: dict[Kind, Callable[[Facts, Event], None]] = {
+    Kind.SUPERVISED: _supervised,
+    Kind.ATTEMPT_STARTED: _attempt_started,
+    Kind.EXEC_FAILED: _exec_failed,
+    Kind.RUNNING: _running,
+    Kind.WORKLOAD_RESOLVED: _workload_resolved,
+    Kind.EXECED: _execed,
+    Kind.SESSION_FOUND: _keep("session"),
+    Kind.COMPLETION_PROVEN: _keep("completion"),
+    Kind.USAGE_READ: _usage_read,
+    Kind.RESULT_READ: _keep("result"),
+    Kind.LIMIT_HIT: _keep("limit"),
+    Kind.STOP_BEGUN: _stop_begun,
+    Kind.ROOT_EXITED: _root_exited,
+    Kind.WORKLOAD_EXITED: _keep("workload_exit"),
+    Kind.RESTART_SCHEDULED: _restart_scheduled,
+    Kind.OUTPUT_TRUNCATED: _collect("output_truncations"),
+    Kind.OUTPUT_TRIMMED: _output_trimmed,
+    Kind.ANOMALY_FIRED: _anomaly_fired,
+    Kind.FAULT: _collect("faults"),
+    Kind.CLEANED: _keep("cleanup"),
+    Kind.ENDED: _ended,
+}

@@ -1,0 +1,70 @@
+"""Ids and names of runs: how they are made, and what counts as one.
+
+Both end up as file names, so nothing that fails these checks may reach a path.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+
+from holdfast.errors import InvalidName
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u: can be read aloud
+ID_LENGTH = 20
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+
+
+def new_id() -> str:
+    """32 bits of seconds, then 64 random bits: sorts by time, and never repeats."""
+    seconds = int(time.time()) & 0xFFFFFFFF
+    return _base32(seconds << 64 | int.from_bytes(os.urandom(8)), ID_LENGTH)
+
+
+def id_seconds(run_id: str) -> int:
+    """When the id was made, in seconds since the epoch."""
+    number = 0
+    for letter in run_id:
+        number = number << 5 | CROCKFORD.index(letter)
+    return number >> 64
+
+
+def is_id(text: str) -> bool:
+    """Whether the text is a whole id."""
+    return len(text) == ID_LENGTH and is_id_prefix(text)
+
+
+def is_id_prefix(text: str) -> bool:
+    """Whether an id could begin with the text."""
+    return len(text) <= ID_LENGTH and all(letter in CROCKFORD for letter in text)
+
+
+def valid_name(text: str) -> bool:
+    """Whether the text can name a run."""
+    return re.fullmatch(NAME, text) is not None
+
+
+def check_name(text: str) -> str:
+    """The name itself, or InvalidName."""
+    if not valid_name(text):
+        raise InvalidName(
+            f"{text!r} can't name a run",
+            hint="1 to 64 of A-Z a-z 0-9 . _ - and a letter or digit first",
+            name=text,
+        )
+    return text
+
+
+def default_name(argv: Sequence[str]) -> str:
+    """A name for a run that was given none: the command's, and four random characters."""
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(argv[0])).strip("._-")[:59]
+    return f"{stem or 'run'}-{_base32(int.from_bytes(os.urandom(3)) & 0xFFFFF, 4)}"
+
+
+def _base32(number: int, length: int) -> str:
+    return "".join(CROCKFORD[number >> 5 * place & 31] for place in reversed(range(length)))

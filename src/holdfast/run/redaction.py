@@ -1,0 +1,72 @@
+"""Keeps secrets out of events, the index and every screen.
+
+Three tables: options that take a secret, variables that hold one, and the shapes of well-known
+ones. In free text only what can hardly be anything else is replaced: a prompt must stay readable.
+"""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+REDACTED = "[redacted]"
+
+_WORD = (
+    r"api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|auth[_-]?key|token|secret"
+    r"|password|passwd|passphrase|credentials?"
+)
+_OPTION = rf"--?(?:[\w-]*[_-])?(?:{_WORD})"
+_VARIABLE = r"[A-Z0-9_]*(?:(?<![A-Z0-9])KEY|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)"
+_HAS_DIGIT = r"(?=[^\s\"']{0,200}?\d)"
+
+# An argument that is nothing but NAME=VALUE or --option=VALUE.
+_WHOLE = rf"((?:{_OPTION}|(?:[\w-]*[_-])?(?:{_WORD}|key))=)(.+)"
+
+# Each: what stays (\1), what is replaced, and what stays after it (\2).
+_IN_TEXT = (
+    rf"(\b{_VARIABLE}=[\"']?)[^\s\"';&|]+()",
+    rf"((?<![\w-]){_OPTION}=[\"']?)[^\s\"';&|]+()",
+    rf"((?<![\w-]){_OPTION}\s+[\"']?){_HAS_DIGIT}[^\s\"';&|-][^\s\"';&|]{{7,}}()",
+    rf"((?i:\b(?:bearer|basic))\s+){_HAS_DIGIT}[\w.~+/-]{{16,}}=*()",
+    r"((?i:\b(?:x-api-key|api-key|authorization):)\s*)(?!(?i:bearer|basic)\s)[^\s\"']{8,}()",
+    r"(\b[A-Za-z][\w+.-]*://[^\s/:@\"']*:)[^\s/@\"']+(@)",
+    rf"(\bsk-){_HAS_DIGIT}[\w-]{{16,}}()",
+    r"(\b(?:gh[pousr]_|hf_|npm_))[A-Za-z0-9]{20,}()",
+    rf"(\b(?:github_pat_|glpat-|pypi-)){_HAS_DIGIT}[\w-]{{20,}}()",
+    r"(\b(?:AKIA|ASIA))[0-9A-Z]{16}\b()",
+    r"(\bAIza)[\w-]{35}()",
+    r"(\bxox[abeoprs]-)[\w-]{10,}()",
+    r"(\beyJ)[\w-]{10,}\.[\w-]{10,}\.[\w-]+()",
+    r"(-----BEGIN [A-Z ]*PRIVATE KEY-----)[\s\S]+?(-----END|\Z)",
+)
+
+
+def redact_text(text: str) -> str:
+    """The text with what is certainly a secret replaced."""
+    for pattern in _IN_TEXT:
+        text = re.sub(pattern, rf"\1{REDACTED}\2", text)
+    return text
+
+
+def redact_argv(argv: Iterable[str]) -> list[str]:
+    """The arguments with the values of secret options and variables replaced."""
+    shown: list[str] = []
+    secret_follows = False
+    for argument in argv:
+        if secret_follows and not argument.startswith("--"):
+            shown.append(REDACTED)
+            secret_follows = False
+            continue
+        secret_follows = re.fullmatch(_OPTION, argument, re.IGNORECASE) is not None
+        shown.append(_redact_argument(argument))
+    return shown
+
+
+def _redact_argument(argument: str) -> str:
+    whole = re.fullmatch(_WHOLE, argument, re.IGNORECASE)
+    if whole is not None and not re.search(r"\s", whole[1]):
+        return whole[1] + REDACTED
+    return redact_text(argument)

@@ -1,0 +1,349 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from holdfast.run.events import check_facts
+from holdfast.run.facts import Phase
+from holdfast.run.lifecycle import (
+    TABLE,
+    EndedBy,
+    Event,
+    Folder,
+    Ignored,
+    Kind,
+    Outcome,
+    State,
+    StopCause,
+    decide_outcome,
+    fold,
+    run_exit_code,
+)
+
+SHIM = {"pid": 10, "token": "hf1.10"}
+ROOT = {"pid": 11, "token": "hf1.11"}
+
+
+def events(*steps: tuple[Kind, dict]) -> list[Event]:
+    return [
+        Event(number, f"2026-11-15T18:00:{number:02}Z", float(number), kind, facts)
+        for number, (kind, facts) in enumerate(steps, 1)
+    ]
+
+
+def supervised(**facts) -> tuple[Kind, dict]:
+    return Kind.SUPERVISED, {"shim": SHIM, "how": "launched", **facts}
+
+
+def started(attempt: int = 1) -> tuple[Kind, dict]:
+    return Kind.ATTEMPT_STARTED, {"attempt": attempt, "root": {**ROOT, "pid": 10 + attempt}}
+
+
+def exited(code: int | None = 0, signal: int | None = None, **facts) -> tuple[Kind, dict]:
+    return Kind.ROOT_EXITED, {"attempt": 1, "exit_code": code, "signal": signal, **facts}
+
+
+def ended(outcome: Outcome = Outcome.SUCCEEDED, **facts) -> tuple[Kind, dict]:
+    return Kind.ENDED, {"outcome": outcome.value, **facts}
+
+
+RUNNING = (Kind.RUNNING, {"attempt": 1, "log_bytes": 7})
+
+
+@pytest.mark.parametrize(("phase", "kind"), list(itertools.product(Phase, Kind)))
+def test_every_cell_of_the_table_is_decided(phase: Phase, kind: Kind):
+    cell = TABLE[phase, kind]
+    assert isinstance(cell, Phase) or cell.why
+
+
+def test_the_table_has_no_other_cells():
+    assert set(TABLE) == set(itertools.product(Phase, Kind))
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_nothing_leads_out_of_ended(kind: Kind):
+    cell = TABLE[Phase.ENDED, kind]
+    assert cell is Phase.ENDED if kind is Kind.CLEANED else isinstance(cell, Ignored)
+
+
+def test_only_ended_ends_a_run():
+    enders = {kind for (_, kind), cell in TABLE.items() if cell is Phase.ENDED}
+    assert enders == {Kind.ENDED, Kind.CLEANED}
+    assert TABLE[Phase.RUNNING, Kind.CLEANED] is Phase.RUNNING
+
+
+def test_every_phase_is_a_state():
+    assert {phase.value for phase in Phase} < {state.value for state in State}
+
+
+def test_the_life_of_a_plain_run():
+    facts = fold(events(supervised(), started(), RUNNING))
+    assert (facts.phase, facts.attempt, facts.root) == (Phase.RUNNING, 1, started()[1]["root"])
+    assert (facts.log_start_byte, facts.is_exec_confirmed) == (7, True)
+    facts = fold(events(supervised(), started(), RUNNING, exited(3), ended(Outcome.FAILED)))
+    assert (facts.phase, facts.outcome, facts.has_ended) == (Phase.ENDED, Outcome.FAILED, True)
+    (attempt,) = facts.attempts
+    assert (attempt.exit_code, attempt.outcome, attempt.ended_at) == (
+        3,
+        Outcome.FAILED,
+        "2026-11-15T18:00:04Z",
+    )
+    assert (facts.started_at, facts.ended_at) == ("2026-11-15T18:00:02Z", "2026-11-15T18:00:05Z")
+
+
+def test_a_late_write_never_resurrects_an_ended_run():
+    ending = [supervised(), started(), RUNNING, exited(), ended()]
+    late = [supervised(how="adopted"), started(2), RUNNING, ended(Outcome.LOST)]
+    before, after = fold(events(*ending)), fold(events(*ending, *late))
+    assert after.ignored == len(late)
+    assert after.replace(ignored=0, last_seq=before.last_seq) == before
+
+
+def test_cleaning_up_after_the_end_is_kept():
+    facts = fold(events(supervised(), ended(), (Kind.CLEANED, {"complete": True})))
+    assert facts.cleanup == {"complete": True}
+    assert facts.has_ended
+
+
+def test_L1_a_command_that_cannot_be_executed_never_started():
+    failed = (Kind.EXEC_FAILED, {"attempt": 1, "exit_code": 127, "error": "not found"})
+    facts = fold(events(supervised(), started(), failed, ended(Outcome.NEVER_STARTED)))
+    assert facts.started_at is None
+    assert facts.exec_failure is not None
+    assert (facts.attempts[0].exit_code, facts.attempts[0].outcome) == (127, Outcome.NEVER_STARTED)
+
+
+def test_a_restart_begins_anew_and_keeps_what_was():
+    log = events(
+        supervised(),
+        started(),
+        RUNNING,
+        exited(1),
+        (Kind.STOP_BEGUN, {"cause": "leftovers"}),
+        (Kind.RESTART_SCHEDULED, {"attempt": 2, "delay_seconds": 1}),
+    )
+    folder = Folder(log)
+    assert (folder.phase, folder.facts.restart) == (Phase.STARTING, log[-1].facts)
+    folder.apply(Event(7, "later", 7.0, *started(2)))
+    facts = folder.facts
+    assert (facts.attempt, facts.root_exit, facts.stop_cause, facts.restart) == (
+        2,
+        None,
+        None,
+        None,
+    )
+    assert [attempt.outcome for attempt in facts.attempts] == [Outcome.FAILED, None]
+    assert facts.started_at == log[1].at
+
+
+def test_the_first_cause_of_a_stop_stands():
+    causes = [(Kind.STOP_BEGUN, {"cause": cause}) for cause in ("leftovers", "idle", "user")]
+    facts = fold(events(supervised(), started(), RUNNING, *causes))
+    assert (facts.stop_cause, facts.stop) == (StopCause.IDLE, {"cause": "idle"})
+    assert facts.phase is Phase.STOPPING
+
+
+def test_D1_an_adopter_takes_over_and_the_old_shim_is_remembered():
+    new = {"pid": 20, "token": "hf1.20"}
+    facts = fold(events(supervised(), started(), RUNNING, supervised(shim=new, how="adopted")))
+    assert (facts.shim, facts.previous_shims, facts.adopted) == (new, (SHIM,), True)
+    assert facts.phase is Phase.RUNNING
+
+
+def test_an_adopter_of_a_stopping_run_goes_on_stopping():
+    stop = (Kind.STOP_BEGUN, {"cause": "user"})
+    facts = fold(events(supervised(), started(), stop, supervised(how="adopted"), RUNNING))
+    assert facts.phase is Phase.STOPPING
+
+
+def test_members_add_up_and_snapshots_stay_as_they_were():
+    folder = Folder(events((Kind.MEMBERS_SEEN, {"members": [{"token": "a", "comm": "sh"}]})))
+    before = folder.facts
+    folder.apply(Event(2, "t", 2.0, Kind.MEMBERS_SEEN, {"members": [{"token": "b"}, {"x": 1}]}))
+    assert before.members == {"a": "sh"}
+    assert folder.facts.members == {"a": "sh", "b": None}
+
+
+def test_an_exec_changes_the_name_and_not_the_identity():
+    resolved = {
+        "resolution": "resolved",
+        "workload": {"token": "w", "comm": "sh"},
+        "wrappers": [{"token": "x", "comm": "script"}],
+    }
+    facts = fold(
+        events(
+            (Kind.WORKLOAD_RESOLVED, resolved),
+            (Kind.EXECED, {"token": "w", "comm": "python3", "exe": "/usr/bin/python3"}),
+        )
+    )
+    assert facts.workload == {"token": "w", "comm": "python3", "exe": "/usr/bin/python3"}
+    assert facts.wrappers == ({"token": "x", "comm": "script"},)
+    assert len(facts.execs) == 1
+
+
+def test_what_is_counted_and_kept():
+    facts = fold(
+        events(
+            (Kind.ANOMALY_FIRED, {"rule": "a"}),
+            (Kind.ANOMALY_FIRED, {"rule": "b"}),
+            (Kind.FAULT, {"where": "sampler"}),
+            (Kind.USAGE_READ, {"tokens_in": 1}),
+            (Kind.USAGE_READ, {"tokens_in": 5, "cost_usd": 0.1}),
+            (Kind.OUTPUT_TRIMMED, {"first_byte": 4096}),
+            (Kind.OUTPUT_TRUNCATED, {"was": 9, "now": 0}),
+            (Kind.SESSION_FOUND, {"id": "s"}),
+            (Kind.COMPLETION_PROVEN, {"source": "stdout"}),
+            (Kind.RESULT_READ, {"text": "done"}),
+            (Kind.LIMIT_HIT, {"retry_at": "soon"}),
+            (Kind.WORKLOAD_EXITED, {"exit_code": 1}),
+        )
+    )
+    assert (facts.anomaly_count, len(facts.faults), facts.output_first_byte) == (2, 1, 4096)
+    assert facts.usage == {"tokens_in": 5, "cost_usd": 0.1}
+    assert (facts.session, facts.result) == ({"id": "s"}, {"text": "done"})
+    assert facts.completion is not None
+    assert facts.limit is not None
+    assert facts.workload_exit is not None
+    assert facts.output_truncations == ({"was": 9, "now": 0},)
+    assert (facts.last_seq, facts.last_boottime) == (12, 12.0)
+
+
+def test_an_ending_nobody_saw_has_no_made_up_time():
+    facts = fold(events(supervised(), started(), ended(Outcome.LOST, ended_at=None)))
+    assert facts.ended_at is None
+    assert facts.has_ended
+
+
+@pytest.mark.parametrize(
+    ("kind", "facts"),
+    [
+        (Kind.SUPERVISED, {}),
+        (Kind.ATTEMPT_STARTED, {"attempt": "1", "root": {}}),
+        (Kind.ATTEMPT_STARTED, {"attempt": True, "root": {}}),
+        (Kind.STOP_BEGUN, {"cause": "mood"}),
+        (Kind.ENDED, {"outcome": "fine"}),
+        (Kind.ENDED, {"outcome": ["failed"]}),
+        (Kind.MEMBERS_SEEN, {"members": ["a"]}),
+        (Kind.OUTPUT_TRIMMED, {"first_byte": -1}),
+    ],
+)
+def test_an_event_that_lacks_its_point_is_no_event(kind: Kind, facts: dict):
+    with pytest.raises(ValueError, match=kind.value):
+        check_facts(kind, facts)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        None,
+        [],
+        {},
+        {"seq": 1, "at": "t", "boottime": 1.0},
+        {"seq": 1, "at": "t", "boottime": 1.0, "kind": "resurrected"},
+        {"seq": "1", "at": "t", "boottime": 1.0, "kind": "fault"},
+        {"seq": True, "at": "t", "boottime": 1.0, "kind": "fault"},
+        {"seq": 1, "at": "t", "boottime": "now", "kind": "fault"},
+        {"seq": 1, "at": "t", "boottime": 1.0, "kind": {}},
+    ],
+)
+def test_what_is_not_an_event_is_refused(document: object):
+    with pytest.raises(ValueError, match=r".+"):
+        Event.from_json(document)
+
+
+def test_an_event_survives_its_line():
+    (event,) = events(supervised())
+    assert Event.from_json(event.to_json()) == event
+
+
+CAUSES = {
+    StopCause.USER: Outcome.STOPPED,
+    StopCause.SHIM_SIGNALLED: Outcome.STOPPED,
+    StopCause.OUTER: Outcome.STOPPED,
+    StopCause.REPLACED: Outcome.STOPPED,
+    StopCause.TIMEOUT: Outcome.TIMED_OUT,
+    StopCause.IDLE: Outcome.STALLED,
+    StopCause.MEMORY: Outcome.OUT_OF_MEMORY,
+    StopCause.COMPLETION: Outcome.COMPLETED,
+    StopCause.REQUIRE_WORKLOAD: Outcome.FAILED,
+    StopCause.LEFTOVERS: Outcome.SUCCEEDED,
+}
+
+
+@pytest.mark.parametrize("cause", StopCause)
+def test_the_cause_of_a_stop_decides_the_outcome(cause: StopCause):
+    ending = decide_outcome(stop_cause=cause, exit_code=0)
+    assert ending.outcome is CAUSES[cause]
+    by = EndedBy.ITSELF if cause is StopCause.LEFTOVERS else EndedBy.HOLDFAST
+    assert (ending.exit_code, ending.ended_by) == (0, by)
+
+
+@pytest.mark.parametrize(
+    ("given", "outcome", "by"),
+    [
+        ({"exit_code": 0}, Outcome.SUCCEEDED, EndedBy.ITSELF),
+        ({"exit_code": 3}, Outcome.FAILED, EndedBy.ITSELF),
+        ({"exit_code": 0, "is_error": True}, Outcome.FAILED, EndedBy.ITSELF),
+        ({"signal": 9}, Outcome.KILLED, EndedBy.OUTSIDE),
+        ({"signal": 11}, Outcome.KILLED, EndedBy.ITSELF),
+        ({"signal": 15, "signalled_by_us": True}, Outcome.STOPPED, EndedBy.HOLDFAST),
+        ({"signal": 9, "oom_killed": True}, Outcome.OUT_OF_MEMORY, EndedBy.OUTSIDE),
+        ({"exit_code": 137, "oom_killed": True}, Outcome.OUT_OF_MEMORY, EndedBy.OUTSIDE),
+        ({"exit_code": 0, "oom_killed": True}, Outcome.SUCCEEDED, EndedBy.ITSELF),
+        ({}, Outcome.LOST, EndedBy.UNKNOWN),
+        ({"exec_failed": True, "exit_code": 127}, Outcome.NEVER_STARTED, EndedBy.ITSELF),
+        ({"stop_cause": StopCause.USER, "signal": 15}, Outcome.STOPPED, EndedBy.HOLDFAST),
+        ({"stop_cause": StopCause.USER}, Outcome.STOPPED, EndedBy.HOLDFAST),
+        ({"stop_cause": StopCause.LEFTOVERS, "signal": 9}, Outcome.KILLED, EndedBy.OUTSIDE),
+        (
+            {"stop_cause": StopCause.COMPLETION, "signal": 15, "is_error": True},
+            Outcome.FAILED,
+            EndedBy.HOLDFAST,
+        ),
+        (
+            {"stop_cause": StopCause.USER, "signal": 9, "oom_killed": True},
+            Outcome.STOPPED,
+            EndedBy.HOLDFAST,
+        ),
+    ],
+)
+def test_L9_endings_are_told_apart(given: dict, outcome: Outcome, by: EndedBy):
+    ending = decide_outcome(**given)
+    assert (ending.outcome, ending.ended_by) == (outcome, by)
+    assert (ending.exit_code, ending.signal) == (given.get("exit_code"), given.get("signal"))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "exit_code", "signal", "code"),
+    [
+        (Outcome.SUCCEEDED, 0, None, 0),
+        (Outcome.COMPLETED, None, 9, 0),
+        (Outcome.FAILED, 7, None, 7),
+        (Outcome.FAILED, 0, None, 1),
+        (Outcome.FAILED, None, 15, 1),
+        (Outcome.STOPPED, 0, None, 0),
+        (Outcome.STOPPED, 5, None, 5),
+        (Outcome.STOPPED, None, 15, 143),
+        (Outcome.STOPPED, None, None, 125),
+        (Outcome.TIMED_OUT, 0, None, 124),
+        (Outcome.STALLED, None, 9, 124),
+        (Outcome.KILLED, None, 9, 137),
+        (Outcome.OUT_OF_MEMORY, None, 9, 137),
+        (Outcome.OUT_OF_MEMORY, 0, None, 125),
+        (Outcome.NEVER_STARTED, 126, None, 126),
+        (Outcome.NEVER_STARTED, 127, None, 127),
+        (Outcome.NEVER_STARTED, 125, None, 125),
+        (Outcome.NEVER_STARTED, None, None, 125),
+        (Outcome.LOST, None, None, 125),
+        (Outcome.LOST, 0, None, 125),
+    ],
+)
+def test_the_exit_code_of_wait(
+    outcome: Outcome, exit_code: int | None, signal: int | None, code: int
+):
+    assert run_exit_code(outcome, exit_code, signal) == code
+
+
+def test_a_missing_required_workload_is_holdfasts_own_failure():
+    assert run_exit_code(Outcome.FAILED, None, 15, StopCause.REQUIRE_WORKLOAD) == 125

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import pytest
+
+from holdfast.run.redaction import REDACTED, redact_argv, redact_text
+
+R = REDACTED
+
+
+@pytest.mark.parametrize(
+    ("argv", "shown"),
+    [
+        (["x", "--api-key", "abc"], ["x", "--api-key", R]),
+        (["x", "--openai-api-key", "abc"], ["x", "--openai-api-key", R]),
+        (["x", "--token=abc def"], ["x", f"--token={R}"]),
+        (["x", "-password", "abc"], ["x", "-password", R]),
+        (["x", "--PASSWORD", "abc"], ["x", "--PASSWORD", R]),
+        (["x", "--token", "--verbose"], ["x", "--token", "--verbose"]),
+        (["x", "--token"], ["x", "--token"]),
+        (["env", "ANTHROPIC_API_KEY=a b"], ["env", f"ANTHROPIC_API_KEY={R}"]),
+        (["env", "GITHUB_TOKEN=abc", "A=1"], ["env", f"GITHUB_TOKEN={R}", "A=1"]),
+        (["env", "AWS_CREDENTIALS=abc"], ["env", f"AWS_CREDENTIALS={R}"]),
+        (["-e", "db_password=abc"], ["-e", f"db_password={R}"]),
+        (["git", "clone", "https://me:pw1@h/x"], ["git", "clone", f"https://me:{R}@h/x"]),
+        (["sh", "-c", "export API_KEY=abc; go"], ["sh", "-c", f"export API_KEY={R}; go"]),
+        (["sh", "-c", 'x --token "abc12345"'], ["sh", "-c", f'x --token "{R}"']),
+    ],
+)
+def test_secrets_in_arguments_are_replaced(argv: list[str], shown: list[str]):
+    assert redact_argv(argv) == shown
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "sk-ant-api03-AbCdEfGh12345678",
+        "sk-proj-AbCdEfGh1234567890",
+        "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
+        "github_pat_11ABCDEFG0abcdefghijkl",
+        "glpat-abcdefghij1234567890",
+        "AKIAIOSFODNN7EXAMPLE",
+        "xoxb-123456789012-abcdefghij",
+        "AIzaSyA1234567890abcdefghijklmnopqrstuv",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl",
+        "Bearer abcdef0123456789abcdef",
+        "x-api-key: abcdef0123456789",
+    ],
+)
+def test_well_known_shapes_are_replaced_anywhere(secret: str):
+    shown = redact_text(f'curl -H "{secret}" and go on')
+    assert R in shown
+    assert secret[-12:] not in shown
+    assert shown.endswith("and go on")
+
+
+def test_a_private_key_is_replaced_whole():
+    key = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKC\n-----END RSA PRIVATE KEY-----"
+    assert "MIIE" not in redact_text(f"use {key} now")
+    assert redact_text(f"use {key} now").endswith("-----END RSA PRIVATE KEY----- now")
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "fix the token=parse(x) bug in lexer.py",
+        "add a --token option and a --password option to the CLI",
+        "the primary key=id, and MONKEY=1 must stay",
+        "set --max-tokens 4096 and explain Bearer authentication",
+        "the task-force-on-issue-1234567 branch; sk-learn is fine",
+        "see https://example.com:8080/a@b and mail me@example.com",
+        "use npm-check-updates-with-a-long-name-2 and hf_hub_download_with_1_argument",
+        "git log --author=me --since=2.weeks",
+        "authorization: who may do what?",
+        "",
+    ],
+)
+def test_ordinary_prompts_are_not_mangled(prompt: str):
+    assert redact_text(prompt) == prompt
+    assert redact_argv(["claude", "-p", prompt]) == ["claude", "-p", prompt]
+
+
+def test_redacting_twice_changes_nothing_more():
+    once = redact_argv(["x", "--api-key", "abc", "TOKEN=x", "Bearer abcdef0123456789abcdef"])
+    assert redact_argv(once) == once
