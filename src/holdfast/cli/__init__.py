@@ -229,9 +229,11 @@ def _render(error: HoldfastError, asked: Asked) -> int:
     if asked.json:
         streams.say_json({**error.to_json(), **error.fields.get("document", {})})
     else:
-        streams.complain(f"holdfast: {error.message}")
+        from holdfast.cli.terminal import printable
+
+        streams.complain(f"holdfast: {printable(error.message)}")
         if error.hint:
-            streams.complain(f"  hint: {error.hint}")
+            streams.complain(f"  hint: {printable(error.hint)}")
     if asked.verbose and isinstance(error, Bug):
         import traceback
 

@@ -51,6 +51,7 @@ class Parser(argparse.ArgumentParser):
         group.add_argument("-q", "--quiet", action="store_true", help="say less")
         group.add_argument("-v", "--verbose", action="store_true", help="say more")
         group.add_argument("-h", "--help", action="help", help="print this")
+        self.usage = f"{self.prog} [options] {' '.join(_shown(word) for word in positionals(self))}"
 
     @property
     def arguments(self) -> list[argparse.Action]:
@@ -111,8 +112,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """argparse would print and exit; here every error is rendered in one place."""
         message = message.replace("the following arguments are required:", "missing:")
-        usage = " ".join(self.format_usage().split())
-        raise WrongUse(f"{self.verb}: {message}", hint=usage)
+        raise WrongUse(f"{self.verb}: {message}", hint=f"usage: {self.usage}")
 
     def _refuse(self, extra: list[str]) -> NoReturn:
         for word in extra:
@@ -147,6 +147,14 @@ def unknown_command(word: str, known: Sequence[str]) -> WrongUse:
         if shutil.which(word):
             error.hint = f"to start it as a run: holdfast run {word} ..."
     return error
+
+
+def _shown(action: argparse.Action) -> str:
+    """A word in the usage line: `RUN`, `RUN...`, `[RUN]`, `CMD...`."""
+    name = str(action.metavar or action.dest)
+    if action.nargs in ("+", argparse.REMAINDER):
+        return f"{name}..."
+    return f"[{name}]" if action.nargs == "?" else f"[{name}...]" if action.nargs == "*" else name
 
 
 def positionals(parser: Parser) -> Iterator[argparse.Action]:

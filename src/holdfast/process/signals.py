@@ -13,7 +13,7 @@ import signal
 
 from holdfast.errors import InvalidOption, Unavailable
 from holdfast.process import here
-from holdfast.process.identity import HeldProcess, Look, ProcessIdentity, Proof, Verdict
+from holdfast.process.identity import HeldProcess, Look, ProcessIdentity, Proof, Verdict, valid_pid
 from holdfast.record import Record
 
 
@@ -114,6 +114,11 @@ def stop_process(
         # The gate proves it again: it may have ended, and its PID be recycled, since.
         deliveries.append(send_signal(identity, signal.SIGKILL))
     return deliveries
+
+
+def signal_number(pid: int, sig: int) -> None:
+    """The last step of the portable backend, which has no descriptors. Never 0, never a group."""
+    os.kill(valid_pid(pid), sig)
 
 
 def kill_self() -> None:

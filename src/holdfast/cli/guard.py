@@ -1,0 +1,85 @@
+"""`holdfast guard PIDFILE CMD...`: become CMD, as the only instance of that pid file.
+
+CMD replaces this process, so its PID, its parent and its signals are what they would be without
+a guard. The lock goes with it; should CMD close it, the recorded identity still guards.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+
+from holdfast.errors import Failed
+from holdfast.process.pidfile import PidFile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from holdfast.cli.parser import Parser
+
+JSON = False
+_PYTHON_IGNORES = ("SIGPIPE", "SIGXFSZ")
+
+
+def add_arguments(parser: Parser) -> None:
+    """PIDFILE and CMD."""
+    parser.add_argument("pidfile", metavar="PIDFILE", help="made, locked, and left behind by CMD")
+    parser.add_argument(
+        "--other-namespaces-gone",
+        action="store_true",
+        help="your word that containers which used this file before are gone",
+    )
+    parser.add_rest("command", "CMD", "the command and its arguments")
+    parser.epilog = (
+        "exit codes: 4 while another instance lives or may live, 126 and 127 when CMD can't be\n"
+        "run; otherwise CMD's own. A file that CMD leaves behind never blocks the next start."
+    )
+
+
+def run(args: Namespace) -> int:
+    """Returns only by raising: CMD takes this process over."""
+    file = PidFile(args.pidfile)
+    file.acquire(inheritable=True, other_namespaces_gone=args.other_namespaces_gone)
+    try:
+        _become(args.command)
+    except OSError as error:
+        file.release()
+        raise _cannot_run(args.command[0], error) from error
+    except BaseException:
+        file.release()
+        raise
+    return 0
+
+
+def _become(command: list[str]) -> None:
+    for name in _PYTHON_IGNORES:
+        # The interpreter ignores these at its start, and exec would pass that on to CMD.
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        if error.errno != errno.ENOEXEC:
+            raise
+        _become_script(command)
+
+
+def _become_script(command: list[str]) -> None:
+    """A script without `#!` is run by the shell, as execvp(3) does."""
+    import shutil
+
+    path = shutil.which(command[0]) or command[0]
+    os.execv("/bin/sh", ["/bin/sh", path, *command[1:]])
+
+
+def _cannot_run(name: str, error: OSError) -> Failed:
+    """The codes of a shell: 127 for a command that is not there, 126 for one that can't be run."""
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        failed = Failed(f"{name}: command not found")
+        failed.exit_code = 127
+    else:
+        failed = Failed(f"{name} can't be run: {error.strerror}")
+        failed.exit_code = 126
+    return failed

@@ -1,0 +1,87 @@
+"""`holdfast signal SIG TARGET`: signal a process, only if it is proven to be the same one."""
+
+from __future__ import annotations
+
+from holdfast.cli import streams
+from holdfast.cli.target import identity_of_any, is_path
+from holdfast.cli.terminal import printable
+from holdfast.errors import Failed, HoldfastError, IdentityUnproven, ProcessGone
+from holdfast.process.signals import Fate, parse_signal, send_signal, signal_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from typing import Any
+
+    from holdfast.cli.parser import Parser
+    from holdfast.process.identity import ProcessIdentity
+    from holdfast.process.signals import Delivery
+
+
+def add_arguments(parser: Parser) -> None:
+    """SIG and whom."""
+    parser.add_argument("signal", metavar="SIG", help="TERM, SIGTERM or 15")
+    parser.add_argument(
+        "target", metavar="TOKEN|PIDFILE|RUN", help="a token, the path of a pid file, or a run"
+    )
+    parser.add_argument(
+        "--trust-pid",
+        action="store_true",
+        help="signal the PID of a pid file that has no start time: your word instead of proof",
+    )
+    parser.epilog = (
+        "exit codes: 0 delivered, 3 it has ended (its PID may be another's by now: nobody was\n"
+        "signalled), 4 not proven, so not signalled, 1 the kernel denied it"
+    )
+
+
+def run(args: Namespace) -> int:
+    """Send it, and say what became of it."""
+    number = parse_signal(args.signal)
+    identity = identity_of_any(args.target)
+    delivery = send_signal(identity, number, trust_pid=args.trust_pid)
+    document = _document(delivery)
+    if not delivery.delivered:
+        raise _error(delivery, args.target, document)
+    if args.json:
+        streams.say_json({"schema": 1, **document})
+    elif not args.quiet:
+        proof = f" ({delivery.proof})" if delivery.proof else f": {delivery.evidence}"
+        streams.say(f"{signal_name(number)} delivered to {identity.pid}{printable(proof)}")
+    return 0
+
+
+def _document(delivery: Delivery) -> dict[str, Any]:
+    return {
+        "signal": signal_name(delivery.signal),
+        "fate": delivery.fate.value,
+        "identity": delivery.identity.to_json(),
+        "proof": delivery.proof.value if delivery.proof else None,
+        "evidence": delivery.evidence,
+    }
+
+
+def _error(delivery: Delivery, target: str, document: dict[str, Any]) -> HoldfastError:
+    if delivery.fate in (Fate.GONE, Fate.RECYCLED):
+        message = f"{delivery.evidence}; nobody was signalled"
+        return ProcessGone(message, document=document)
+    if delivery.fate is Fate.DENIED:
+        return Failed(
+            f"denied: {delivery.evidence}",
+            hint="signal it as its owner or as root",
+            document=document,
+        )
+    if _is_bare(delivery.identity):
+        name = target if is_path(target) else str(delivery.identity.pid)
+        return IdentityUnproven(
+            f"{name} names {delivery.identity.pid} without a start time; not signalled",
+            hint=f"check it with `ps {delivery.identity.pid}`; --trust-pid signals it anyway",
+            document=document,
+        )
+    hint = "--trust-pid signals it anyway" if delivery.identity.boot_id is None else None
+    message = f"{delivery.evidence}; not signalled"
+    return IdentityUnproven(message, hint=hint, document=document)
+
+
+def _is_bare(identity: ProcessIdentity) -> bool:
+    return identity.start_ticks is None and identity.create_time is None and not identity.boot_id

@@ -1,0 +1,71 @@
+"""`holdfast who PID`: the identity token of a process, alone on stdout."""
+
+from __future__ import annotations
+
+import sys
+
+from holdfast.cli import streams
+from holdfast.cli.terminal import is_terminal, printable
+from holdfast.errors import InvalidPid, ProcessGone, ProcessUnreadable
+from holdfast.process import here, procfs
+from holdfast.process.identity import ProcessIdentity, Verdict, valid_pid
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from typing import Any
+
+    from holdfast.cli.parser import Parser
+
+
+def add_arguments(parser: Parser) -> None:
+    """PID."""
+    parser.add_argument("pid", metavar="PID", help="the process's number")
+    parser.epilog = "example: token=$(holdfast who $$); ...; holdfast check $token"
+
+
+def run(args: Namespace) -> int:
+    """Print the token."""
+    identity = ProcessIdentity.of(parse_pid(args.pid))
+    if args.json:
+        streams.say_json({"schema": 1, **describe(identity)})
+        return 0
+    streams.say(identity.token)
+    if args.verbose or (is_terminal(sys.stdout) and not args.quiet):
+        streams.complain(_sentence(identity))
+    return 0
+
+
+def parse_pid(text: str) -> int:
+    """A PID from the command line; InvalidPid for whatever could mean a group or everybody."""
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise InvalidPid(f"{text!r} is not a PID", hint="a PID is a number from 1 up")
+    return valid_pid(int(text))
+
+
+def describe(identity: ProcessIdentity) -> dict[str, Any]:
+    """The contract's PROCESS. What can't be read is null."""
+    look = identity.look()
+    document: dict[str, Any] = {**identity.to_json(), "verdict": look.verdict.value}
+    facts: dict[str, Any] = {"comm": None, "exe": None, "cmdline": None, "state": None}
+    if look.verdict is Verdict.SAME and not here.is_portable():
+        try:
+            seen = procfs.read_stat(identity.pid)
+            facts = {
+                "comm": seen.comm,
+                "exe": procfs.executable(identity.pid),
+                "cmdline": procfs.command_line(identity.pid),
+                "state": seen.state.value,
+            }
+        except (ProcessGone, ProcessUnreadable):
+            pass
+        if identity.verdict() is not Verdict.SAME:  # it ended: this may be about another
+            facts = dict.fromkeys(facts)
+    return {**document, **facts}
+
+
+def _sentence(identity: ProcessIdentity) -> str:
+    known = describe(identity)
+    name = f" {printable(known['comm'])}" if known["comm"] else ""
+    proof = identity.look().proof
+    return f"{identity.pid}{name}: named by its {proof or 'PID alone'}"

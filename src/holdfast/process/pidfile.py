@@ -1,0 +1,383 @@
+"""A start guard for other programs: a pid file that is locked and names its holder for good.
+
+A start is refused when either the lock or the recorded identity says that another lives. A file
+is never written in place: it is made, locked and filled under a name of its own and then appears
+whole, so no reader meets half of it and nobody's other file can be overwritten through it.
+Sends no signal, starts nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import struct
+import sys
+import threading
+import time
+
+from holdfast.errors import (
+    AlreadyRunning,
+    InvalidPidFile,
+    LockBusy,
+    NotFound,
+    ProcessGone,
+    ProcessUnreadable,
+    WrongUse,
+)
+from holdfast.process import here, pidrecord, planted, procfs
+from holdfast.process.identity import ProcessIdentity, Verdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PATIENCE_SECONDS = 5.0  # for a file that others keep replacing
+_TAKEOVER_SECONDS = 1.0  # for another starter that is between its lock and its own file
+_Inode = tuple[int, int]
+
+
+class _Held:
+    """A pid file that this process has locked."""
+
+    def __init__(self, owner: int, directory: int, fd: int) -> None:
+        self.owner = owner
+        self.directory = directory
+        self.fds = [fd]
+        self.inode = _inode(os.fstat(fd))
+        self.content = _content(fd)
+
+    def close(self) -> None:
+        for fd in (*self.fds, self.directory):
+            os.close(fd)
+
+
+# Closing *any* descriptor of a file drops this process's POSIX locks on it (fcntl(2)). Whoever
+# reads a file that we hold must therefore use the descriptor that we have.
+_held: dict[_Inode, _Held] = {}
+_mutex = threading.Lock()
+
+
+def _forget_in_child() -> None:
+    # POSIX locks are not inherited by fork: a child holds nothing.
+    global _mutex
+    _held.clear()
+    _mutex = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)
+
+
+class PidFile:
+    """`with PidFile(path).hold(): ...` is the only instance; AlreadyRunning otherwise."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        given = os.fspath(path)
+        if not given or "\0" in given or os.path.basename(given) in ("", ".", ".."):
+            raise WrongUse(f"{given!r} can't be the path of a pid file")
+        self.path = os.path.abspath(given)
+        self._name = os.path.basename(self.path)
+        self._mine: _Held | None = None
+
+    def read(self) -> ProcessIdentity:
+        """Whom the file names. Never blocks; parts that a legacy file lacks are None."""
+        with _mutex, contextlib.ExitStack() as closing:
+            directory = planted.open_directory(os.path.dirname(self.path))
+            closing.callback(os.close, directory)
+            held = self._held_here(directory)
+            if held is not None:
+                return self._parse(_content(held.fds[0]))
+            fd = self._open(directory, os.O_RDONLY)
+            if fd is None:
+                raise NotFound(f"there is no pid file {self.path}")
+            closing.callback(_close, fd)
+            return self._parse(_content(fd))
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[ProcessIdentity]:
+        """Be the only instance inside the `with` block."""
+        identity = self.acquire()
+        try:
+            yield identity
+        finally:
+            self.release()
+
+    def acquire(
+        self, *, inheritable: bool = False, other_namespaces_gone: bool = False
+    ) -> ProcessIdentity:
+        """Become the holder, until `release` or the end of this process.
+
+        `inheritable` keeps the lock over an exec. `other_namespaces_gone` is the caller's word
+        that containers which wrote this file before are gone; the lock is still asked.
+        """
+        me = ProcessIdentity.current()
+        with _mutex, contextlib.ExitStack() as on_failure:
+            directory = planted.open_directory(os.path.dirname(self.path))
+            on_failure.callback(os.close, directory)
+            taking = _Taking(self, directory, me, other_namespaces_gone)
+            fd = taking.until_decided()
+            os.set_inheritable(fd, inheritable)
+            self._mine = _Held(os.getpid(), directory, fd)
+            _held[self._mine.inode] = self._mine
+            on_failure.pop_all()
+        return me
+
+    def release(self) -> None:
+        """Remove the file, if it is still ours, and give the lock back. Harmless when not held."""
+        mine, self._mine = self._mine, None
+        if mine is None:
+            return
+        if mine.owner != os.getpid():  # a fork of the holder: neither file nor lock are its own
+            mine.close()
+            return
+        with _mutex:
+            try:
+                # Under the lock nobody else replaces the file, so what is checked is removed.
+                # A successor's file has another inode: it stays (test_D5_a_dying_holder...).
+                found = os.stat(self._name, dir_fd=mine.directory, follow_symlinks=False)
+                if _inode(found) == mine.inode and _content(mine.fds[0]) == mine.content:
+                    os.unlink(self._name, dir_fd=mine.directory)
+            except OSError:
+                pass  # it stays and names a process that has ended: that blocks nobody
+            _held.pop(mine.inode, None)
+            mine.close()
+
+    def _held_here(self, directory: int) -> _Held | None:
+        try:
+            found = os.stat(self._name, dir_fd=directory, follow_symlinks=False)
+        except OSError:
+            return None
+        return _held.get(_inode(found))
+
+    def _open(self, directory: int, mode: int) -> int | None:
+        fd = planted.open_plain_file(self.path, directory, mode)
+        if fd is not None:
+            try:
+                found = os.fstat(fd)
+                planted.check_plain_file(self.path, found)
+                if found.st_nlink > 1 and not self._is_being_published(directory, fd):
+                    raise planted.unsafe(self.path, "has another name (a hard link)")
+            except BaseException:
+                _close(fd)
+                raise
+        return fd
+
+    def _is_being_published(self, directory: int, fd: int) -> bool:
+        """Whether the second name is its maker's, which is (or died) between link and unlink."""
+        try:
+            draft = _draft_name(self._name, pidrecord.parse_record(_content(fd)))
+            twin = os.stat(draft, dir_fd=directory, follow_symlinks=False)
+        except (InvalidPidFile, FileNotFoundError):
+            return os.fstat(fd).st_nlink == 1  # its maker has come to the unlink meanwhile
+        return twin.st_nlink <= 2 and _inode(twin) == _inode(os.fstat(fd))
+
+    def _parse(self, content: bytes) -> ProcessIdentity:
+        try:
+            return pidrecord.parse_record(content)
+        except InvalidPidFile as error:
+            message = f"{self.path}: {error.message}"
+            raise InvalidPidFile(message, hint=error.hint, path=self.path) from None
+
+
+class _Taking:
+    """One attempt to become the holder of a pid file."""
+
+    def __init__(self, file: PidFile, directory: int, me: ProcessIdentity, others_gone: bool):
+        self.file = file
+        self.directory = directory
+        self.me = me
+        self.others_gone = others_gone
+        self.began = time.monotonic()
+
+    def until_decided(self) -> int:
+        """The locked descriptor of our file; AlreadyRunning, or what is wrong with the file."""
+        while (fd := self._try_once()) is None:
+            if time.monotonic() - self.began > _PATIENCE_SECONDS:
+                raise LockBusy(
+                    f"{self.file.path} changed again and again for {_PATIENCE_SECONDS:.0f} s",
+                    hint="something else removes or replaces it; try again",
+                )
+            time.sleep(0.002)
+        return fd
+
+    def _try_once(self) -> int | None:
+        """The locked descriptor of our published file; None to try again."""
+        mine = self.file._mine
+        if self.file._held_here(self.directory) or (mine and mine.owner == os.getpid()):
+            raise self._already("this very process", self.me, "release it first")
+        fd = self.file._open(self.directory, os.O_RDWR)
+        if fd is None:
+            return self._publish()
+        with contextlib.ExitStack() as closing:
+            closing.callback(_close, fd)
+            if not self._lock(fd):
+                self._refuse_for_lock(fd)
+                return None
+            if not self._is_named(fd):
+                return None  # its holder ended and removed it between our open and lock
+            recorded = self.file._parse(_content(fd))
+            if recorded == self.me:  # taken before an exec: file and lock are ours already
+                closing.pop_all()
+                return fd
+            self._refuse_for_identity(recorded)
+            return self._publish(instead_of=fd, recorded=recorded)
+
+    def _publish(
+        self, instead_of: int | None = None, recorded: ProcessIdentity | None = None
+    ) -> int | None:
+        """Make the file appear whole and locked by us. None when another was faster."""
+        inside = {"src_dir_fd": self.directory, "dst_dir_fd": self.directory}
+        name, draft = self.file._name, _draft_name(self.file._name, self.me)
+        with contextlib.ExitStack() as on_failure:
+            fd = planted.create_file(self.file.path, self.directory, draft)
+            on_failure.callback(os.close, fd)
+            try:
+                if not self._lock(fd):
+                    return None
+                _write_durably(fd, pidrecord.write_record(self.me))
+                if instead_of is None or recorded is None:
+                    os.link(draft, name, **inside, follow_symlinks=False)
+                else:
+                    if os.fstat(instead_of).st_nlink > 1:  # its maker died before the unlink
+                        self._unlink(_draft_name(name, recorded))
+                    os.rename(draft, name, **inside)
+            except FileExistsError:
+                return None
+            except OSError as error:
+                planted.unavailable(self.file.path, "can't be made", error)
+            finally:
+                self._unlink(draft)
+            on_failure.pop_all()
+            return fd
+
+    def _unlink(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self.directory)
+
+    def _lock(self, fd: int) -> bool:
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                return False
+            planted.unavailable(self.file.path, "can't be locked", error)
+        return True
+
+    def _is_named(self, fd: int) -> bool:
+        """Whether the path still means the file that we opened."""
+        try:
+            found = os.stat(self.file._name, dir_fd=self.directory, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return _inode(found) == _inode(os.fstat(fd))
+
+    def _refuse_for_lock(self, fd: int) -> None:
+        """Name the lock's holder. Returns when another try may tell more."""
+        locker = _lock_holder(fd)
+        if locker == 0 or not self._is_named(fd):
+            return
+        try:
+            recorded = self.file._parse(_content(fd))
+        except InvalidPidFile:
+            recorded = None
+        if recorded is not None and (locker is None or locker == recorded.pid):
+            raise self._already(_name(recorded), recorded, "it has the file's lock: it lives")
+        if time.monotonic() - self.began < _TAKEOVER_SECONDS:
+            return  # most likely another starter, about to publish a file of its own
+        try:
+            holder = ProcessIdentity.of(locker) if locker is not None else None
+        except (ProcessGone, ProcessUnreadable):
+            return
+        who = _name(holder) if holder else "a process that can't be seen from here"
+        raise self._already(who, holder or recorded, "it has the file's lock: it lives")
+
+    def _refuse_for_identity(self, recorded: ProcessIdentity) -> None:
+        look = recorded.look()
+        if look.is_gone or (self.others_gone and _is_elsewhere(recorded)):
+            return
+        if look.verdict is Verdict.SAME:
+            raise self._already(_name(recorded), recorded, look.evidence)
+        raise AlreadyRunning(
+            f"{self.file.path} names a process that may be alive: {look.evidence}",
+            hint=_what_to_do(recorded),
+            identity=recorded,
+            path=self.file.path,
+            verdict=look.verdict,
+        )
+
+    def _already(self, who: str, identity: ProcessIdentity | None, why: str) -> AlreadyRunning:
+        return AlreadyRunning(
+            f"{self.file.path} is held by {who}", hint=why, identity=identity, path=self.file.path
+        )
+
+
+def _content(fd: int) -> bytes:
+    return os.pread(fd, pidrecord.LARGEST + 1, 0)
+
+
+def _write_durably(fd: int, content: bytes) -> None:
+    if os.write(fd, content) != len(content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    # Without this a power cut can leave an empty file, which would block the next start.
+    os.fsync(fd)
+
+
+def _close(fd: int) -> None:
+    """Close, unless that would drop the lock of a held file that was moved to this path."""
+    held = _held.get(_inode(os.fstat(fd)))
+    if held is None:
+        os.close(fd)
+    else:
+        held.fds.append(fd)
+
+
+def _inode(found: os.stat_result) -> _Inode:
+    return found.st_dev, found.st_ino
+
+
+def _draft_name(name: str, identity: ProcessIdentity) -> str:
+    """The hidden name under which an identity, and nobody else, prepares its file."""
+    short = os.fsdecode(os.fsencode(name)[:150])
+    mark = identity.pidfd_inode or identity.start_ticks or identity.create_time or 0
+    return f".{short}.{identity.pid}-{mark}.new"
+
+
+def _lock_holder(fd: int) -> int | None:
+    """Who has the lock: its PID; None when that can't be told; 0 when nobody has it any more."""
+    if sys.platform != "linux" or sys.maxsize < 2**32:
+        return None
+    layout = "hhqqi4x"
+    asked = struct.pack(layout, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    kind, _, _, _, pid = struct.unpack(layout, fcntl.fcntl(fd, fcntl.F_GETLK, asked))
+    if kind == fcntl.F_UNLCK:
+        return 0
+    # -1 is an open file description lock, 0 a process of another PID namespace.
+    return pid if pid > 0 else None
+
+
+def _is_elsewhere(identity: ProcessIdentity) -> bool:
+    """Recorded by another PID namespace of this very boot, such as an earlier container."""
+    place = here.place()
+    if identity.host != place.host or identity.boot_id != place.boot_id:
+        return False
+    return identity.pid_ns is not None and identity.pid_ns != place.pid_ns
+
+
+def _name(identity: ProcessIdentity) -> str:
+    """A live process for people: its PID and what it calls itself."""
+    if here.is_portable() or _is_elsewhere(identity):
+        return str(identity.pid)
+    try:
+        return f"{identity.pid} ({procfs.read_stat(identity.pid).comm})"
+    except (ProcessGone, ProcessUnreadable):
+        return str(identity.pid)
+
+
+def _what_to_do(identity: ProcessIdentity) -> str:
+    if _is_elsewhere(identity):
+        return "--other-namespaces-gone is your word that its container is gone"
+    if identity.host is not None and identity.host != here.place().host:
+        return f"look at {identity.pid} on that host; remove the file when it is gone"
+    return f"check it with `ps {identity.pid}`; remove the file when that is something else"

@@ -1,0 +1,142 @@
+"""What a pid file says: text to ProcessIdentity and back. Pure; opens nothing.
+
+Reads Holdfast's own form, a bare integer, `<pid> <start ticks>`, and JSON with `pid` and perhaps
+`startToken`. Anything else is InvalidPidFile, never "not running": a zero or negative number
+would name a process group or everybody.
+"""
+
+from __future__ import annotations
+
+import re
+
+from holdfast.errors import InvalidPid, InvalidPidFile, InvalidToken
+from holdfast.process.identity import ProcessIdentity, valid_pid
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+LARGEST = 4096
+_NUMBER = re.compile(r"[0-9]{1,20}")
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+_LSTART = re.compile(
+    r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) +(" + "|".join(_MONTHS) + r") +(\d{1,2})"
+    r" +(\d{2}):(\d{2}):(\d{2}) +(\d{4})",
+    re.ASCII,
+)
+
+
+def write_record(identity: ProcessIdentity) -> bytes:
+    """What Holdfast writes: the PID, so that anybody can read it, and the token."""
+    return f"{identity.pid} {identity.token}\n".encode("ascii")
+
+
+def parse_record(content: bytes) -> ProcessIdentity:
+    """The identity that the content names. Parts that an old form lacks are None."""
+    if len(content) > LARGEST:
+        _invalid(f"it is larger than {LARGEST} bytes")
+    if b"\0" in content:
+        _invalid("it holds zero bytes")
+    try:
+        text = content.decode("utf-8").strip(" \t\r\n")
+    except UnicodeDecodeError:
+        _invalid("it is not text")
+    if not text:
+        _invalid("it is empty")
+    if text.startswith("{"):
+        return _parse_json(text)
+    words = text.split(" ")
+    if len(words) == 1:
+        return ProcessIdentity(_pid(words[0]))
+    if len(words) == 2:
+        return _parse_pair(_pid(words[0]), words[1])
+    return _invalid(f"{text[:80]!r} is not a PID")
+
+
+def _parse_pair(pid: int, second: str) -> ProcessIdentity:
+    if _NUMBER.fullmatch(second):
+        return ProcessIdentity(pid, start_ticks=int(second) or None)
+    try:
+        identity = ProcessIdentity.parse(second)
+    except InvalidToken as error:
+        _invalid(error.message)
+    if identity.pid != pid:
+        _invalid(f"it says {pid}, but its token names {identity.pid}")
+    return identity
+
+
+def _parse_json(text: str) -> ProcessIdentity:
+    import json
+
+    try:
+        document = json.loads(text, parse_constant=_not_a_number, object_pairs_hook=_unambiguous)
+    except (ValueError, RecursionError):
+        _invalid("its JSON can't be read")
+    if not isinstance(document, dict) or "pid" not in document:
+        _invalid("its JSON has no pid")
+    pid = document["pid"]
+    if type(pid) is not int:  # true is an int to Python
+        _invalid(f"its pid is {str(pid)[:80]!r}")
+    return _with_start(_in_range(pid), document.get("startToken"))
+
+
+def _with_start(pid: int, start: object) -> ProcessIdentity:
+    """`startToken`: ticks as number or text, or the local time that `ps -o lstart` prints."""
+    if start is None:
+        return ProcessIdentity(pid)
+    if type(start) is int and 0 <= start < 10**20:
+        return ProcessIdentity(pid, start_ticks=start or None)
+    if isinstance(start, str):
+        if _NUMBER.fullmatch(start):
+            return ProcessIdentity(pid, start_ticks=int(start) or None)
+        seconds = _parse_lstart(start.strip(" "))
+        if seconds is not None:
+            return ProcessIdentity(pid, create_time=seconds * 1_000_000)
+    return _invalid(f"its startToken {str(start)[:80]!r} is neither ticks nor `ps lstart` text")
+
+
+def _parse_lstart(text: str) -> int | None:
+    match = _LSTART.fullmatch(text)
+    if match is None:
+        return None
+    import time
+
+    month = _MONTHS.index(match[1]) + 1
+    day, hour, minute, second, year = (int(match[place]) for place in range(2, 7))
+    if not (1 <= day <= 31 and hour < 24 and minute < 60 and second <= 60):
+        return None
+    try:
+        seconds = time.mktime((year, month, day, hour, minute, second, 0, 0, -1))
+    except (OverflowError, ValueError):
+        return None
+    return int(seconds) if seconds > 0 else None
+
+
+def _pid(word: str) -> int:
+    if not _NUMBER.fullmatch(word):
+        _invalid(f"{word[:80]!r} is not a PID")
+    return _in_range(int(word))
+
+
+def _in_range(pid: int) -> int:
+    try:
+        return valid_pid(pid)
+    except InvalidPid:
+        return _invalid(f"{str(pid)[:80]} is not a PID")
+
+
+def _not_a_number(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) != len(pairs):
+        raise ValueError("a key is there twice")
+    return dict(pairs)
+
+
+def _invalid(why: str) -> NoReturn:
+    raise InvalidPidFile(
+        f"the pid file names no process: {why}",
+        hint="look at the file; when you are sure that nothing runs, remove it",
+    )

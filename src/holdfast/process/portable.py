@@ -1,0 +1,227 @@
+"""The same questions through psutil: macOS, and Linux when HOLDFAST_PROCESS_BACKEND=portable.
+
+There is no pidfd here. A process is named by its PID and creation time; a PID reused within the
+clock's grain looks the same, and between the last look and a signal there is a gap that nothing
+closes. Evidence says so. The only file that uses psutil.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+
+import psutil
+
+from holdfast.errors import IdentityUnproven, InvalidToken, ProcessGone, ProcessUnreadable
+from holdfast.process import here
+from holdfast.process.identity import Look, ProcessIdentity, Proof, Verdict, valid_pid
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.process.signals import Delivery
+
+_TOKEN = re.compile(
+    r"hp1\.([1-9][0-9]{0,9})\.([1-9][0-9]{0,17})\.(0|[1-9][0-9]{0,11})\.([0-9a-f]{8})"
+)
+_NO_HOST = "0" * 8
+_LARGEST_PID = 2**31 - 1
+_GRAIN_MICROSECONDS = 10_000  # Linux shows creation times in ticks of 10 ms
+_LONGEST_NAP_SECONDS = 0.1
+_QUARTER_HOUR = 900
+_WIDEST_ZONES = 27 * 3600  # no two time zones are further apart
+
+
+class _Seen(Record):
+    """A process as psutil shows it now."""
+
+    process: psutil.Process
+    create_time: int  # microseconds since the epoch
+    name: str
+
+
+def capture(pid: int) -> ProcessIdentity:
+    """Name a live process. ProcessGone when there is none."""
+    seen = _see(pid)
+    return ProcessIdentity(
+        pid, boot_id=str(_boot_time()), host=here.place().host, create_time=seen.create_time
+    )
+
+
+def token(identity: ProcessIdentity) -> str:
+    """The one-line form of a portable identity."""
+    boot = identity.boot_id or "0"
+    return f"hp1.{identity.pid}.{identity.create_time}.{boot}.{identity.host or _NO_HOST}"
+
+
+def parse(text: str) -> ProcessIdentity:
+    """Read a token back. InvalidToken for anything that `token` did not write."""
+    match = _TOKEN.fullmatch(text)
+    if match is None or int(match[1]) > _LARGEST_PID:
+        raise InvalidToken(
+            f"not an identity token: {text[:120]!r}",
+            hint="a token is one line; `holdfast who PID` prints one",
+        )
+    return ProcessIdentity(
+        int(match[1]),
+        boot_id=None if match[3] == "0" else match[3],
+        host=None if match[4] == _NO_HOST else match[4],
+        create_time=int(match[2]),
+    )
+
+
+def look(identity: ProcessIdentity) -> Look:
+    """Look at the process now."""
+    return _examine(identity)[0]
+
+
+def _examine(identity: ProcessIdentity) -> tuple[Look, psutil.Process | None]:
+    """The look, and the process that it was about, if there is one to signal."""
+    pid = valid_pid(identity.pid)
+    if identity.host is not None and identity.host != here.place().host:
+        return _unknown(f"process {pid} was recorded on another host"), None
+    if identity.pidfd_inode is not None or identity.pid_ns is not None:
+        why = f"process {pid} was recorded by pidfd, which this backend can't compare"
+        return _unknown(why), None
+    try:
+        seen = _see(pid)
+    except ProcessUnreadable as error:
+        return _unknown(error.message), None
+    except ProcessGone as error:
+        return Look(Verdict.GONE, Proof.NO_SUCH_PID, error.message), None
+    if identity.create_time is None:
+        lacks = "without a start time" if identity.start_ticks is None else "by start ticks alone"
+        return _unknown(f"{pid} is alive, but was recorded {lacks}: unverified"), seen.process
+    if identity.boot_id is None or identity.host is None:
+        return _compare_with_text(identity, identity.create_time, seen), seen.process
+    return _compare(identity, identity.create_time, int(identity.boot_id), seen), seen.process
+
+
+def _compare(identity: ProcessIdentity, recorded: int, boot_time: int, seen: _Seen) -> Look:
+    pid = identity.pid
+    if abs(recorded - seen.create_time) < _GRAIN_MICROSECONDS:
+        evidence = f"process {pid} was created at the recorded time (weaker than a pidfd inode)"
+        return Look(Verdict.SAME, Proof.CREATE_TIME, evidence)
+    # A step of the wall clock moves creation time and boot time together; so does a reboot in
+    # which the same service came up with the same PID at the same moment. They look alike.
+    shift = (_boot_time() - boot_time) * 1_000_000
+    if shift and abs(seen.create_time - recorded - shift) <= 1_000_000 + _GRAIN_MICROSECONDS:
+        return _unknown(f"process {pid}: the clock was set, or this is another boot")
+    return _recycled(identity, recorded, seen)
+
+
+def _compare_with_text(identity: ProcessIdentity, recorded: int, seen: _Seen) -> Look:
+    """A time from `ps -o lstart`: local time, whole seconds. It can disprove, never prove."""
+    apart = abs(recorded - seen.create_time) / 1_000_000
+    # Whole quarter hours may be a time zone or daylight saving; 2 s are rounding and clock slew.
+    beyond = min(apart % _QUARTER_HOUR, _QUARTER_HOUR - apart % _QUARTER_HOUR)
+    if apart > _WIDEST_ZONES or beyond > 2:
+        return _recycled(identity, recorded, seen)
+    return _unknown(f"{identity.pid} is alive; its start time in seconds proves nothing")
+
+
+def _recycled(identity: ProcessIdentity, recorded: int, seen: _Seen) -> Look:
+    found = f"created {_clock(recorded)} as recorded, {_clock(seen.create_time)} found"
+    evidence = f"process {identity.pid} is gone: that PID is {seen.name} now ({found})"
+    return Look(Verdict.RECYCLED, Proof.CREATE_TIME, evidence)
+
+
+def send(identity: ProcessIdentity, sig: int, *, trust_pid: bool = False) -> Delivery:
+    """Signal the process after one more look. Between the two a gap remains, and is said."""
+    from holdfast.process.signals import Delivery, Fate, signal_number
+
+    seen, process = _examine(identity)
+    trusted = trust_pid and seen.verdict is Verdict.UNKNOWN and identity.boot_id is None
+    if process is None or not (trusted or seen.verdict is Verdict.SAME):
+        fates = {Verdict.GONE: Fate.GONE, Verdict.RECYCLED: Fate.RECYCLED}
+        fate = fates.get(seen.verdict, Fate.REFUSED)
+        return Delivery(identity, sig, fate, seen.proof, seen.evidence)
+    try:
+        if not process.is_running():  # psutil compares PID and creation time once more
+            raise ProcessLookupError
+        signal_number(identity.pid, sig)
+    except ProcessLookupError:
+        gone = f"process {identity.pid} ended before the signal"
+        return Delivery(identity, sig, Fate.GONE, Proof.NO_SUCH_PID, gone)
+    except PermissionError:
+        denied = f"process {identity.pid} belongs to another user"
+        return Delivery(identity, sig, Fate.DENIED, seen.proof, denied)
+    evidence = f"{seen.evidence}; without a pidfd, a race with PID reuse remains"
+    if trusted:
+        evidence = f"the caller vouches that {identity.pid} is meant; nothing proves it"
+    return Delivery(identity, sig, Fate.DELIVERED, seen.proof, evidence)
+
+
+def wait(identity: ProcessIdentity, timeout: float | None) -> bool:
+    """Wait until the process has ended: True, or False when the time is up."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    nap = 0.001
+    while True:
+        seen = look(identity)
+        if seen.is_gone:
+            return True
+        if seen.verdict is Verdict.UNKNOWN:
+            raise IdentityUnproven(seen.evidence, verdict=seen.verdict, evidence=seen.evidence)
+        if deadline is not None and time.monotonic() >= deadline:
+            return False
+        time.sleep(nap)
+        nap = min(nap * 2, _LONGEST_NAP_SECONDS)
+
+
+def walk_children(pid: int) -> list[ProcessIdentity]:
+    """The direct children, each named. One that vanishes meanwhile is left out."""
+    try:
+        found = psutil.Process(pid).children()
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return []
+    identities = []
+    for child in found:
+        try:
+            identities.append(capture(child.pid))
+        except (ProcessGone, ProcessUnreadable):
+            continue
+    return identities
+
+
+def _see(pid: int) -> _Seen:
+    """ProcessGone when there is no such process; ProcessUnreadable when that can't be told."""
+    try:
+        process = psutil.Process(pid)
+        with process.oneshot():
+            seen = _Seen(process, round(process.create_time() * 1_000_000), process.name())
+            if process.status() != psutil.STATUS_ZOMBIE:
+                return seen
+    except psutil.ZombieProcess:
+        pass
+    except psutil.NoSuchProcess:
+        if _exists(pid):
+            raise ProcessUnreadable(f"process {pid} is hidden from us", pid=pid) from None
+        raise ProcessGone(f"there is no process {pid}", pid=pid) from None
+    except psutil.AccessDenied:
+        raise ProcessUnreadable(f"process {pid} can't be looked at", pid=pid) from None
+    # Whoever it was has ended: ours, or one that had our PID after us.
+    raise ProcessGone(f"process {pid} has exited", pid=pid)
+
+
+def _exists(pid: int) -> bool:
+    # The process table can be hidden (hidepid); the kernel still answers for the number.
+    try:
+        os.getpgid(pid)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _boot_time() -> int:
+    return round(psutil.boot_time())
+
+
+def _clock(microseconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(microseconds // 1_000_000))
+
+
+def _unknown(evidence: str) -> Look:
+    return Look(Verdict.UNKNOWN, None, evidence)
