@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 
 from holdfast.record import Record
+from holdfast.run.durable import encode
 from holdfast.run.outcomes import Outcome, StopCause
 
 TYPE_CHECKING = False
@@ -57,6 +58,15 @@ class Event(Record):
         """The line's document."""
         head = {"seq": self.seq, "at": self.at, "boottime": self.boottime, "kind": self.kind.value}
         return {**head, **self.facts}
+
+    def to_line(self) -> bytes:
+        """The line as it is, or would be, in the log."""
+        return encode(self.to_json()) + b"\n"
+
+    @property
+    def is_recorded(self) -> bool:
+        """False while it waits for room on a full disk."""
+        return self.seq > 0
 
     @classmethod
     def from_json(cls, document: object) -> Event:

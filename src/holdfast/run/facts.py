@@ -89,7 +89,9 @@ class RunFacts(Record):
     last_seq: int = 0
     last_at: str | None = None
     last_boottime: float | None = None
+    began_boottime: float | None = None  # of the first attempt: the deadline counts from it
     started_at: str | None = None
+    started_boottime: float | None = None
     ended_at: str | None = None
 
     @property

@@ -117,7 +117,7 @@ class Folder:
         """Take one event into account, as the table says."""
         self._snapshot = None
         now = self._now
-        now["last_seq"] = event.seq
+        now["last_seq"] = event.seq or now["last_seq"]  # 0: it waits for room on the disk
         cell = TABLE[now["phase"], event.kind]
         if isinstance(cell, Ignored):
             now["ignored"] += 1
@@ -176,7 +176,10 @@ def _attempt_started(now: Facts, event: Event) -> None:
     number, root = event.facts["attempt"], event.facts["root"]
     now["attempts"] += (Attempt(attempt=number, root=root, started_at=event.at),)
     now.update(attempt=number, root=root)
-    now["started_at"] = now["started_at"] or event.at
+    if now["started_at"] is None:
+        now.update(started_at=event.at, started_boottime=event.boottime)
+    if now["began_boottime"] is None:
+        now["began_boottime"] = event.boottime
 
 
 def _change_attempt(now: Facts, **changes: Any) -> None:
@@ -190,7 +193,8 @@ def _exec_failed(now: Facts, event: Event) -> None:
     _change_attempt(now, ended_at=event.at, exit_code=code, outcome=Outcome.NEVER_STARTED)
     now["exec_failure"] = event.facts
     if len(now["attempts"]) <= 1:
-        now["started_at"] = None  # the process that was made for it never became the command
+        # The process that was made for it never became the command.
+        now.update(started_at=None, started_boottime=None)
 
 
 def _running(now: Facts, event: Event) -> None:

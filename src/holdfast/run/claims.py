@@ -1,0 +1,96 @@
+"""Names and keys: small files that lead to a run, locked only while one is being claimed.
+
+A claim file is written in place, because the lock is on the file and not on its name. An empty
+one leads nowhere: somebody died before a run was made.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.run.locks import WAIT_SECONDS, HeldLock, wait_for_lock
+from holdfast.run.names import check_name, is_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Self
+
+    from holdfast.run.home import Home
+
+
+class Claim:
+    """A name or key that only this process can give to a run, until it is released."""
+
+    def __init__(self, lock: HeldLock) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def read(self) -> str | None:
+        """The id of the latest run; None: there is none."""
+        return _id_in(_text(os.pread(self._lock.fd, 64, 0)))
+
+    def write(self, run_id: str) -> None:
+        """Let it lead to this run."""
+        data = f"{run_id}\n".encode()
+        os.pwrite(self._lock.fd, data, 0)
+        os.ftruncate(self._lock.fd, len(data))
+
+    def remove(self) -> None:
+        """Forget it: whoever waits for the lock makes the file anew."""
+        os.unlink(self._lock.path)
+
+    def release(self) -> None:
+        """Let others claim it."""
+        self._lock.release()
+
+
+def claim_name(home: Home, name: str, timeout_seconds: float = WAIT_SECONDS) -> Claim:
+    """Wait for the name, and keep it. LockBusy when that takes too long."""
+    return Claim(wait_for_lock(_name_path(home, name), timeout_seconds))
+
+
+def claim_key(home: Home, key: str, timeout_seconds: float = WAIT_SECONDS) -> Claim:
+    """Wait for the key, and keep it."""
+    return Claim(wait_for_lock(_key_path(home, key), timeout_seconds))
+
+
+def read_name(home: Home, name: str) -> str | None:
+    """What the name leads to, which need not be an id; None: it was never given to a run."""
+    return _read(_name_path(home, name)) or None
+
+
+def read_key(home: Home, key: str) -> str | None:
+    """The id of the key's run. Takes no lock."""
+    return _id_in(_read(_key_path(home, key)))
+
+
+def _name_path(home: Home, name: str) -> str:
+    return f"{home.names_path}/{check_name(name).lower()}"
+
+
+def _key_path(home: Home, key: str) -> str:
+    import hashlib
+
+    digest = hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+    return f"{home.keys_path}/{digest}"
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return _text(file.read(64) or b"")
+    except FileNotFoundError:
+        return ""
+
+
+def _text(data: bytes) -> str:
+    return data.decode("ascii", "replace").removesuffix("\n")
+
+
+def _id_in(text: str) -> str | None:
+    return text if is_id(text) else None

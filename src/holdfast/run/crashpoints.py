@@ -1,0 +1,94 @@
+"""Named points at which a test can make the process die, or hold it. No-ops otherwise.
+
+HOLDFAST_CRASH_AT=<point>[@<role>] kills the process there, as `kill -9` would.
+HOLDFAST_HOLD_AT=<point>[@<role>] with HOLDFAST_HOLD_FIFO=<path> holds it there: opening the fifo
+for writing returns when the process has arrived, and closing it lets the process go on.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.errors import Bug
+
+ROLES = ("launcher", "shim", "adopter")
+
+POINTS = {
+    "launcher.claimed": "the name is locked and nothing exists yet",
+    "launcher.directory-made": "a run directory without a spec",
+    "launcher.spec-written": "a spec that no marker and no name leads to",
+    "launcher.marked-active": "a run that looks active and has neither shim nor name",
+    "launcher.key-written": "a key that leads to a run nobody will start",
+    "launcher.name-written": "a name that leads to a run nobody will start",
+    "launcher.shim-spawned": "a shim whose launcher no longer waits for it",
+    "launcher.ready": "a running workload whose start nobody reports",
+    "shim.started": "a shim that has not taken the lock",
+    "shim.locked": "a lock that was held by a shim of which nothing is recorded",
+    "shim.supervised": "a shim is recorded and no attempt",
+    "shim.forked": "a child waits for its release; its identity is not recorded",
+    "shim.attempt-recorded": "the identity of a child that will never exec is recorded",
+    "shim.released": "the workload may run and no event says so",
+    "shim.running": "the launcher was not told; the workload lives without a shim",
+    "shim.root-exited": "an exit status that was seen and not recorded",
+    "shim.exit-recorded": "the exit is recorded; the run has no ending",
+    "shim.reaped": "the same, and nobody can read the status again",
+    "shim.restart-scheduled": "a restart that is due and nobody to do it",
+    "shim.stop-begun": "a stop that nobody finishes",
+    "shim.cleaned": "the tree is empty; the run has no ending",
+    "shim.before-ended": "the output is drained; the run has no ending",
+    "shim.ended-synced": "an ending without summary, still marked active",
+    "shim.summary-written": "an ended run, still marked active",
+    "shim.marker-removed": "an ended run whose lock is still held",
+    "shim.lock-released": "all is recorded; the shim's own end tells nobody",
+    "adopter.started": "an adopter that has not taken the lock",
+    "adopter.locked": "an adopter that has recorded nothing",
+    "adopter.recorded": "the adopter is recorded as the shim and watches nothing yet",
+}
+
+_VARIABLES = ("HOLDFAST_CRASH_AT", "HOLDFAST_HOLD_AT")
+_armed = any(name in os.environ for name in _VARIABLES)
+_role: str | None = None
+
+
+def points() -> list[str]:
+    """Every point, for a harness to go through."""
+    return list(POINTS)
+
+
+def set_role(role: str) -> None:
+    """Say what this process is, so that a test can mean one of several that pass a point."""
+    global _role
+    if role not in ROLES:
+        raise Bug(f"{role!r} is not a role")
+    _role = role
+
+
+def crash_point(name: str) -> None:
+    """Die or wait here if a test asks for it."""
+    if name not in POINTS:
+        raise Bug(f"{name!r} is not a declared crash point")
+    if not _armed:
+        return
+    if _is_meant("HOLDFAST_HOLD_AT", name):
+        _hold()
+    if _is_meant("HOLDFAST_CRASH_AT", name):
+        from holdfast.process.signals import kill_self
+
+        kill_self()
+
+
+def _is_meant(variable: str, name: str) -> bool:
+    point, _, role = os.environ.get(variable, "").partition("@")
+    if point and (point not in POINTS or role not in ("", *ROLES)):
+        # A harness that waits for a point that does not exist would pass for nothing.
+        raise Bug(f"{variable} names {point!r} of {role or 'any role'!r}, which does not exist")
+    return point == name and role in ("", _role)
+
+
+def _hold() -> None:
+    fd = os.open(os.environ["HOLDFAST_HOLD_FIFO"], os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        while os.read(fd, 4096):
+            pass
+    finally:
+        os.close(fd)

@@ -1,0 +1,178 @@
+"""One run's directory: what lies where, and who may write it.
+
+Reading takes no lock and writes nothing. Events are written only through `open_log`, which needs
+the run's lock. Nothing is removed here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from holdfast.errors import InvalidName, LockBusy, RunNotFound
+from holdfast.run.durable import append_line, atomic_write, encode, read_lines
+from holdfast.run.eventlog import EventLog, EventsRead, read_events
+from holdfast.run.home import Home
+from holdfast.run.locks import HeldLock, lock_is_held, take_lock, wait_for_lock
+from holdfast.run.names import is_id
+from holdfast.run.spec import RunSpec
+from holdfast.run.strict import damaged
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Self
+
+
+class RunDirectory:
+    """Paths and files of one run, which may or may not exist."""
+
+    def __init__(self, home: Home, run_id: str) -> None:
+        if not is_id(run_id):
+            raise InvalidName(f"{run_id!r} is not the id of a run", name=run_id)
+        self.home = home
+        self.id = run_id
+        self.path = f"{home.runs_path}/{run_id}"
+        self.spec_path = f"{self.path}/spec.json"
+        self.lock_path = f"{self.path}/lock"
+        self.events_path = f"{self.path}/events.jsonl"
+        self.output_path = f"{self.path}/output.log"
+        self.stderr_path = f"{self.path}/stderr.log"
+        self.trace_path = f"{self.path}/trace.jsonl"
+        self.anomalies_path = f"{self.path}/anomalies.jsonl"
+        self.signals_path = f"{self.path}/signals.jsonl"
+        self.inner_path = f"{self.path}/inner"
+        self.control_path = f"{self.path}/control"
+        self.stdin_path = f"{self.path}/stdin"
+        self.summary_path = f"{self.path}/summary.json"
+
+    @classmethod
+    def at(cls, path: str) -> Self:
+        """The run whose directory this is."""
+        runs, run_id = os.path.split(os.path.abspath(path))
+        return cls(Home(os.path.dirname(runs)), run_id)
+
+    def sibling(self, run_id: str) -> RunDirectory:
+        """Another run of the same home."""
+        return RunDirectory(self.home, run_id)
+
+    def exists(self) -> bool:
+        """Whether there is such a run; one without a spec was never made."""
+        return os.path.exists(self.spec_path)
+
+    # What was asked
+
+    def make(self) -> None:
+        """Make the directory. FileExistsError when the id is taken."""
+        os.mkdir(self.path, 0o700)
+
+    def write_spec(self, spec: RunSpec) -> None:
+        """Written once, whole or not at all, private."""
+        atomic_write(self.spec_path, encode(spec.to_json()) + b"\n")
+
+    def read_spec(self) -> RunSpec:
+        """RunNotFound, DamagedRecord or LaterVersion when it can't be had."""
+        return RunSpec.from_json(self._read_json(self.spec_path), self.spec_path)
+
+    # What happened
+
+    def read_events(self, offset: int = 0, next_seq: int = 1) -> EventsRead:
+        """The whole events from a byte on, as `EventsRead.offset` and `next_seq` told it."""
+        return read_events(self.events_path, offset, next_seq)
+
+    def lock_is_held(self) -> bool:
+        """Whether somebody supervises the run right now."""
+        return lock_is_held(self.lock_path)
+
+    def take_lock(self) -> HeldLock | None:
+        """Become the run's one writer; None while another is."""
+        try:
+            return take_lock(self.lock_path)
+        except FileNotFoundError:
+            raise self._not_found() from None
+
+    def wait_for_lock(self, timeout_seconds: float) -> HeldLock | None:
+        """The same, waiting for a holder that is about to end."""
+        try:
+            return wait_for_lock(self.lock_path, timeout_seconds)
+        except LockBusy:
+            return None
+        except FileNotFoundError:
+            raise self._not_found() from None
+
+    def open_log(
+        self, lock: HeldLock, *, published: Callable[[bytes], None] | None = None
+    ) -> EventLog:
+        """The log, for the holder of the lock. DamagedRecord when it can't be gone on with."""
+        return EventLog(self.events_path, lock, published=published)
+
+    def append_signal(self, document: dict[str, Any]) -> None:
+        """Add to the history of signals; needs no lock."""
+        append_line(self.signals_path, document)
+
+    def read_signals(self) -> list[dict[str, Any]]:
+        """Every signal that was sent or refused, oldest first."""
+        return read_lines(self.signals_path)
+
+    def write_summary(self, document: dict[str, Any], *, sync: bool = False) -> None:
+        """What can be rebuilt from the rest, for those who read many runs."""
+        atomic_write(self.summary_path, encode(document) + b"\n", sync=sync)
+
+    def read_summary(self) -> dict[str, Any] | None:
+        """None: there is none, or none that can be read; the events have it all."""
+        try:
+            document = self._read_json(self.summary_path)
+        except (RunNotFound, ValueError):
+            return None
+        return document if isinstance(document, dict) else None
+
+    # What leads to it
+
+    def mark_active(self) -> None:
+        """A run without a recorded ending is found without reading history."""
+        fd = os.open(self._marker, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        os.close(fd)
+
+    def unmark_active(self) -> None:
+        """The ending is recorded."""
+        try:
+            os.unlink(self._marker)
+        except FileNotFoundError:
+            pass
+
+    def is_marked_active(self) -> bool:
+        return os.path.exists(self._marker)
+
+    def add_inner(self, run_id: str) -> None:
+        """Note that a run is being started inside this one."""
+        inner = self.sibling(run_id)
+        try:
+            os.mkdir(self.inner_path, 0o700)
+        except FileExistsError:
+            pass
+        with open(f"{self.inner_path}/{inner.id}", "wb"):
+            pass
+
+    def inner_ids(self) -> list[str]:
+        """The runs that were started inside this one, oldest first."""
+        try:
+            return sorted(name for name in os.listdir(self.inner_path) if is_id(name))
+        except FileNotFoundError:
+            return []
+
+    @property
+    def _marker(self) -> str:
+        return f"{self.home.active_path}/{self.id}"
+
+    def _read_json(self, path: str) -> object:
+        try:
+            with open(path, "rb", buffering=0) as file:
+                document: object = json.loads(file.readall())
+        except FileNotFoundError:
+            raise self._not_found() from None
+        except (ValueError, RecursionError):
+            raise damaged(path, "is not JSON") from None
+        return document
+
+    def _not_found(self) -> RunNotFound:
+        return RunNotFound(f"there is no run {self.id}", run=self.id)

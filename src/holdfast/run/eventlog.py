@@ -1,0 +1,240 @@
+"""The event log of a run: read by anybody, appended to only by the holder of the run's lock.
+
+One event is one line and one write. A torn last line is no event. Room for the ending is kept
+in reserve, so that a full disk can't take it away; what does not fit waits in memory and is
+written when there is room again, so nothing is said to be recorded that was not.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+
+from holdfast.errors import Bug
+from holdfast.process.clock import boottime, wall_clock
+from holdfast.record import Record
+from holdfast.run.durable import sync_directory
+from holdfast.run.events import Event, Kind, check_facts
+from holdfast.run.lifecycle import Folder
+from holdfast.run.strict import damaged
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from holdfast.run.facts import RunFacts
+    from holdfast.run.locks import HeldLock
+
+RESERVED_BYTES = 64 * 1024
+# How much of the reserve an event must leave for those that matter more, on a full disk.
+_ROOM_TO_LEAVE = {
+    Kind.ENDED: 0,
+    Kind.CLEANED: 0,
+    Kind.ROOT_EXITED: 8 * 1024,
+    Kind.WORKLOAD_EXITED: 8 * 1024,
+    Kind.STOP_BEGUN: 8 * 1024,
+    Kind.COMPLETION_PROVEN: 8 * 1024,
+    Kind.EXEC_FAILED: 8 * 1024,
+    Kind.SUPERVISED: 16 * 1024,
+    Kind.ATTEMPT_STARTED: 16 * 1024,
+}
+_ROOM_TO_LEAVE_ELSE = 32 * 1024
+
+
+class EventsRead(Record):
+    """What one look at an event log gave."""
+
+    events: tuple[Event, ...]
+    offset: int  # where the next look goes on
+    next_seq: int
+    damage: str | None = None  # why what follows `offset` can't be read; None: all is well
+
+
+def read_events(path: str, offset: int = 0, next_seq: int = 1) -> EventsRead:
+    """The whole events from a byte on. No lock is needed; a file that is missing has none."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            if offset and os.fstat(file.fileno()).st_size < offset:
+                return EventsRead((), offset, next_seq, "it became shorter")
+            file.seek(offset)
+            data = file.readall()
+    except FileNotFoundError:
+        return EventsRead((), offset, next_seq)
+    return _parse(data, offset, next_seq)
+
+
+def _parse(data: bytes, offset: int, next_seq: int) -> EventsRead:
+    events: list[Event] = []
+    for line in data.split(b"\n")[:-1]:
+        try:
+            event = Event.from_json(json.loads(line))
+            if event.seq != next_seq:
+                raise ValueError(f"event {event.seq} where {next_seq} was due")
+        except (ValueError, RecursionError) as error:
+            return EventsRead(tuple(events), offset, next_seq, f"at byte {offset}: {error}")
+        events.append(event)
+        offset += len(line) + 1
+        next_seq += 1
+    return EventsRead(tuple(events), offset, next_seq)
+
+
+class _Waiting(Record):
+    event: Event
+    sync: bool
+
+
+class EventLog:
+    """The one writer of a run's events.
+
+    `published` is called with each line after it is written whole. `is_behind` says that events
+    wait for room; call `flush` from time to time until they are written.
+    """
+
+    def __init__(
+        self, path: str, lock: HeldLock, *, published: Callable[[bytes], None] | None = None
+    ) -> None:
+        self._path = path
+        self._lock = lock
+        self._published = published
+        self._require_lock()
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._fd = os.open(path, flags, 0o600)
+        try:
+            self._take_over()
+        except BaseException:
+            os.close(self._fd)
+            raise
+        self._waiting: list[_Waiting] = []
+        self._is_unsynced = False
+        self._is_torn = False
+        self._reserved_until: int | None = None
+        self._reserve()
+
+    def _take_over(self) -> None:
+        # The events are read after the lock was taken: nobody can add to them any more.
+        size = os.fstat(self._fd).st_size
+        read = _parse(os.pread(self._fd, size, 0), 0, 1)
+        if read.damage is not None:
+            raise damaged(self._path, read.damage)
+        if read.offset < size:
+            os.ftruncate(self._fd, read.offset)  # the torn line of a holder that died
+        self._size, self._next_seq = read.offset, read.next_seq
+        self.events = read.events  # as they were found
+        self._folder = Folder(read.events)
+
+    @property
+    def facts(self) -> RunFacts:
+        """What the events add up to, those that wait for room too."""
+        return self._folder.facts
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether anything that was appended is not on disk yet."""
+        return bool(self._waiting) or self._is_unsynced
+
+    def append(self, kind: Kind, *, sync: bool = False, **facts: Any) -> Event:
+        """Record a fact. `sync`: it survives a power cut. Its seq is 0 while it waits for room."""
+        self._require_lock()
+        check_facts(kind, facts)
+        event = Event(0, wall_clock(), round(boottime(), 6), kind, facts)
+        event.to_line()  # what can't be written must fail here and not in a retry
+        self.flush()
+        written = self._write(_Waiting(event, sync))
+        if written is None:
+            self._waiting.append(_Waiting(event, sync))
+        self._folder.apply(written or event)
+        if written is not None and kind is Kind.ENDED:
+            self._waiting.clear()  # nothing but a clean-up may follow
+        return written or event
+
+    def flush(self) -> bool:
+        """Try again to write what waits; True: all is on disk."""
+        while self._waiting and self._write(self._waiting[0]) is not None:
+            self._waiting.pop(0)
+        if self._is_unsynced:
+            self._sync()
+        return not self.is_behind
+
+    def close(self) -> None:
+        """Close the file; the reserve of an ended run is given back."""
+        fd, self._fd = self._fd, -1
+        if fd < 0:
+            return
+        try:
+            if self.facts.has_ended and not self._is_torn:
+                os.ftruncate(fd, self._size)
+        finally:
+            os.close(fd)
+
+    def _require_lock(self) -> None:
+        if not self._lock.is_held:
+            raise Bug("an event was to be written without the run's lock")
+
+    def _write(self, waiting: _Waiting) -> Event | None:
+        event = waiting.event.replace(seq=self._next_seq)
+        line = event.to_line()
+        if not self._has_room(event.kind, len(line)) or not self._write_line(line):
+            return None
+        self._size += len(line)
+        self._next_seq += 1
+        if waiting.sync:
+            self._sync()
+        if self._published is not None:
+            self._published(line)
+        return event
+
+    def _write_line(self, line: bytes) -> bool:
+        try:
+            if self._is_torn:
+                self._cut()
+            written = os.write(self._fd, line)
+        except OSError:
+            return False
+        if written == len(line):
+            return True
+        # A full disk can take a part of a line. It must not become the head of the next one.
+        self._is_torn = True
+        try:
+            self._cut()
+        except OSError:
+            pass
+        return False
+
+    def _cut(self) -> None:
+        os.ftruncate(self._fd, self._size)
+        self._is_torn = False
+        self._reserve()  # truncating gave the reserve back
+
+    def _has_room(self, kind: Kind, length: int) -> bool:
+        if self._reserved_until is None:
+            return True
+        left = self._reserved_until - self._size - length
+        if left >= _ROOM_TO_LEAVE_ELSE:
+            return True
+        self._reserve()
+        left = (self._reserved_until or self._size) - self._size - length
+        return left >= _ROOM_TO_LEAVE.get(kind, _ROOM_TO_LEAVE_ELSE) or left < 0
+
+    def _reserve(self) -> None:
+        from holdfast.process import libc
+
+        try:
+            libc.reserve_room(self._fd, self._size, RESERVED_BYTES)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                self._reserved_until = None  # this file system can't: plain writes must do
+            elif self._reserved_until is None or self._is_torn:
+                self._reserved_until = self._size
+        else:
+            self._reserved_until = self._size + RESERVED_BYTES
+
+    def _sync(self) -> None:
+        try:
+            os.fsync(self._fd)
+            sync_directory(os.path.dirname(self._path))
+        except OSError:
+            self._is_unsynced = True
+        else:
+            self._is_unsynced = False

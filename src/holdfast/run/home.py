@@ -1,0 +1,153 @@
+"""The state directory: where it is, whether it can be trusted, and what lies where in it.
+
+On the path of every launch, so the checks are a stat and one look at the mount table. Reading
+commands neither make nor change it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+
+from holdfast.errors import HomeUnusable
+from holdfast.run.names import is_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Locks of these may be held by two at once: another machine or a user process answers for them.
+_LYING_TYPES = frozenset(
+    ("9p", "afs", "beegfs", "ceph", "cifs", "coda", "fuse", "fuseblk", "glusterfs", "lustre")
+    + ("ncpfs", "nfs", "nfs4", "prl_fs", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs")
+)
+_LYING_MAGIC = {  # f_type of statfs: for where the mount table does not list the device
+    0x01021997: "9p",
+    0x5346414F: "afs",
+    0x00C36400: "ceph",
+    0xFF534D42: "cifs",
+    0xFE534D42: "smb3",
+    0x0000517B: "smbfs",
+    0x73757245: "coda",
+    0x65735546: "fuse",
+    0x0BD00BD0: "lustre",
+    0x00006969: "nfs",
+    0x786F4256: "vboxsf",
+    0x6A656A63: "virtiofs",
+    0xBACBACBC: "vmhgfs",
+}
+
+
+class Home:
+    """One state directory."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.runs_path = f"{path}/runs"
+        self.active_path = f"{path}/active"
+        self.names_path = f"{path}/names"
+        self.keys_path = f"{path}/keys"
+        self.index_path = f"{path}/index.sqlite3"
+
+    @classmethod
+    def locate(cls, path: str | os.PathLike[str] | None = None) -> Home:
+        """The home that was given, or that the environment names. Looks at no file."""
+        chosen = os.fspath(path) if path is not None else os.environ.get("HOLDFAST_HOME")
+        if chosen:
+            return cls(os.path.abspath(chosen))
+        base = os.environ.get("XDG_STATE_HOME", "")
+        if not os.path.isabs(base):  # the XDG standard: a relative one is to be ignored
+            base = os.path.expanduser("~/.local/state")
+        return cls(os.path.abspath(f"{base}/holdfast"))
+
+    def check(self) -> bool:
+        """For reading: whether it exists. HomeUnusable when it does and can't be trusted."""
+        try:
+            status = os.stat(self.path)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise _unusable(self.path, f"can't be looked at: {error.strerror}") from None
+        self._check_status(status)
+        if os.environ.get("HOLDFAST_ALLOW_REMOTE") != "1":
+            self._check_locks(status.st_dev)
+        return True
+
+    def prepare(self) -> Home:
+        """For writing: make what is missing, or HomeUnusable."""
+        try:
+            if not self.check():
+                os.makedirs(self.path, mode=0o700, exist_ok=True)
+                self.check()
+            for path in (self.runs_path, self.active_path, self.names_path, self.keys_path):
+                try:
+                    os.mkdir(path, 0o700)
+                except FileExistsError:
+                    pass
+            if not os.access(self.runs_path, os.W_OK | os.X_OK):
+                raise _unusable(self.path, "can't be written to")
+        except OSError as error:
+            raise _unusable(self.path, f"can't be used: {error.strerror}") from None
+        return self
+
+    def run_ids(self, *, active: bool = False) -> list[str]:
+        """The ids of all runs, or of those without a recorded ending; oldest first."""
+        path = self.active_path if active else self.runs_path
+        return sorted(name for name in _names_in(path) if is_id(name))
+
+    def names(self) -> list[str]:
+        """Every name that was ever claimed, in lower case."""
+        return sorted(_names_in(self.names_path))
+
+    def _check_status(self, status: os.stat_result) -> None:
+        if not stat.S_ISDIR(status.st_mode):
+            raise _unusable(self.path, "is not a directory")
+        if status.st_uid != os.geteuid():
+            raise _unusable(self.path, f"belongs to another user (uid {status.st_uid})")
+        if status.st_mode & stat.S_IWOTH:
+            raise _unusable(self.path, "can be written to by everybody", f"chmod 700 {self.path}")
+
+    def _check_locks(self, device: int) -> None:
+        found = file_system_type(self.path, device)
+        if found is not None and (found in _LYING_TYPES or found.startswith("fuse.")):
+            raise _unusable(
+                self.path,
+                f"is on {found}, where two processes may hold the same lock",
+                "set HOLDFAST_HOME to a directory on a local disk;"
+                " HOLDFAST_ALLOW_REMOTE=1 if only one machine uses it",
+            )
+
+
+def file_system_type(path: str, device: int) -> str | None:
+    """The type's name; None: not told, which is so for file systems that are not known to lie."""
+    from holdfast.process.mounts import file_system_of
+
+    found = file_system_of(device)
+    if found is None and sys.platform == "linux":
+        # Not in the table: btrfs has a device of its own per subvolume. ctypes costs a launch
+        # as much as everything else here, so it is asked last.
+        from holdfast.process import libc
+
+        try:
+            found = _LYING_MAGIC.get(libc.file_system_magic(path))
+        except OSError:
+            return None
+    return found
+
+
+def _names_in(path: str) -> Iterator[str]:
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                yield entry.name
+    except FileNotFoundError:
+        return
+
+
+def _unusable(path: str, why: str, hint: str | None = None) -> HomeUnusable:
+    return HomeUnusable(
+        f"the state directory {path} {why}",
+        hint=hint or "set HOLDFAST_HOME to a directory of your own on a local disk",
+        path=path,
+    )

@@ -1,0 +1,199 @@
+"""The workload's output, byte for byte: read from a byte, tail, follow, lines, bound.
+
+The file is the workload's own stdout: here it is only read, and its head given back to the disk.
+Byte offsets never move. Nothing here sleeps: whoever follows says how to pause.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+BLOCK_BYTES = 4096
+_CHUNK_BYTES = 64 * 1024
+_LONGEST_LINE_BYTES = 16 * 1024 * 1024
+
+
+class Chunk(Record):
+    """A piece of output and where it begins."""
+
+    at_byte: int
+    data: bytes
+    skipped_bytes: int = 0  # bytes before it that were given back to the disk, unread
+    was_truncated: bool = False  # the file became shorter: bytes are counted from 0 again
+
+
+class OutputReader:
+    """Reads one output file forward. The file may not exist yet."""
+
+    def __init__(self, path: str, at_byte: int = 0) -> None:
+        self._path = path
+        self._fd = -1
+        self.at_byte = at_byte
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def seek_tail(self, lines: int) -> None:
+        """Go to where the last lines begin."""
+        if self._open():
+            self.at_byte = tail_offset(self._fd, lines)
+
+    def read(self, most_bytes: int = _CHUNK_BYTES) -> Chunk | None:
+        """What comes next; None: nothing yet."""
+        if not self._open():
+            return None
+        begun = self.at_byte
+        was_truncated = os.fstat(self._fd).st_size < begun
+        if was_truncated:
+            begun = 0
+        at_byte, data = begun, b""
+        while True:
+            at_byte = next_data(self._fd, at_byte)
+            data = os.pread(self._fd, most_bytes, at_byte)
+            # The head may have been given back while it was read: zeros are not its output.
+            if not data or next_data(self._fd, at_byte) == at_byte:
+                break
+        if not data and not was_truncated:
+            return None
+        self.at_byte = at_byte + len(data)
+        return Chunk(at_byte, data, at_byte - begun, was_truncated)
+
+    def _open(self) -> bool:
+        if self._fd < 0:
+            try:
+                self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            except FileNotFoundError:
+                return False
+        return True
+
+
+def read_from(path: str, at_byte: int = 0, *, tail: int | None = None) -> Iterator[Chunk]:
+    """All that there is now, from a byte on, or the last lines."""
+    reader = OutputReader(path, at_byte)
+    try:
+        if tail is not None:
+            reader.seek_tail(tail)
+        while (chunk := reader.read()) is not None:
+            yield chunk
+    finally:
+        reader.close()
+
+
+def follow(
+    reader: OutputReader, finished: Callable[[], bool], pause: Callable[[], None]
+) -> Iterator[Chunk]:
+    """Everything as it comes, to the end. `finished`: nothing more will be written."""
+    while True:
+        # Asked before the read: what was written before the end must be read after it.
+        was_finished = finished()
+        chunk = reader.read()
+        if chunk is not None:
+            yield chunk
+        elif was_finished:
+            return
+        else:
+            pause()
+
+
+def first_byte(fd: int) -> int:
+    """Where the output that is still there begins."""
+    return next_data(fd, 0)
+
+
+def next_data(fd: int, at_byte: int) -> int:
+    """The first byte from there on that was not given back to the disk."""
+    try:
+        return max(at_byte, os.lseek(fd, at_byte, os.SEEK_DATA))
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # nothing but a hole, or the end
+            return max(at_byte, os.fstat(fd).st_size)
+        return at_byte  # a file system that knows no holes has none
+
+
+def tail_offset(fd: int, lines: int) -> int:
+    """Where the last lines begin; an unfinished last line counts as one."""
+    size, head = os.fstat(fd).st_size, first_byte(fd)
+    if lines <= 0 or size <= head:
+        return size
+    end, wanted = size, lines
+    if os.pread(fd, 1, size - 1) == b"\n":
+        wanted += 1
+    while end > head:
+        begin = max(head, end - _CHUNK_BYTES)
+        data = os.pread(fd, end - begin, begin)
+        newlines = data.count(b"\n")
+        if newlines >= wanted:
+            at = len(data)
+            for _ in range(wanted):
+                at = data.rindex(b"\n", 0, at)
+            return begin + at + 1
+        wanted -= newlines
+        end = begin
+    return head
+
+
+def trim_head(fd: int, max_bytes: int) -> int:
+    """Give the head back to the disk, in whole blocks, so that about the last `max_bytes` stay.
+
+    Returns the first byte that is left. OSError where the file system can't.
+    """
+    from holdfast.process import libc
+
+    begin = first_byte(fd)
+    surplus = os.fstat(fd).st_size - max_bytes
+    end = surplus // BLOCK_BYTES * BLOCK_BYTES
+    if end <= begin:
+        return begin
+    libc.punch_hole(fd, 0, end)
+    return end
+
+
+class LineCarrier:
+    """Cuts a stream into lines, and carries the unfinished last one to the next piece.
+
+    A line longer than `longest` is left out and counted: it would have to be kept in memory.
+    """
+
+    def __init__(self, at_byte: int = 0, *, longest: int = _LONGEST_LINE_BYTES) -> None:
+        self.dropped = 0
+        self._longest = longest
+        self._at = at_byte  # where the unfinished line begins
+        self._pieces: list[bytes] = []
+        self._length = 0
+
+    @property
+    def rest(self) -> tuple[int, bytes]:
+        """The unfinished line and where it begins."""
+        return self._at, b"".join(self._pieces)
+
+    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
+        """The lines that this piece finishes, each with its offset, without the newline."""
+        lines: list[tuple[int, bytes]] = []
+        *ends, rest = data.split(b"\n")
+        for end in ends:
+            self._carry(end)
+            if self._length > self._longest:
+                self.dropped += 1
+            else:
+                lines.append(self.rest)
+            self._at += self._length + 1
+            self._pieces.clear()
+            self._length = 0
+        self._carry(rest)
+        return lines
+
+    def _carry(self, piece: bytes) -> None:
+        self._length += len(piece)
+        if self._length > self._longest:
+            self._pieces.clear()
+        elif piece:
+            self._pieces.append(piece)
