@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from holdfast.errors import HoldfastError, ProcessGone, ProcessUnreadable
-from holdfast.process import procfs
+from holdfast.process import pidfd, procfs
 from holdfast.process.identity import HeldProcess, ProcessIdentity, hold_pid
 from holdfast.process.procfs import ProcessState
 from holdfast.record import Record
@@ -33,9 +33,10 @@ class Member(Record):
 class Tree:
     """The members of one tree. `walk` looks again; who has ended is let go of.
 
-    `reaper` is the subreaper above the tree (the shim itself, not a member): orphans of the tree
-    come back to it. Without one, a fork whose parent ended between two walks can be missed:
+    `reaper` is the subreaper above the tree (a shim, not a member): orphans of the tree come back
+    to it. Without one, a fork whose parent ended between two walks can be missed:
     `sees_every_fork` says so. `spare` keeps a process and all below it out of the tree.
+    `saw_all` and `is_proven_empty` are about the last walk.
     """
 
     def __init__(
@@ -47,8 +48,14 @@ class Tree:
     ) -> None:
         self.reaper = reaper
         self.sees_every_fork = reaper is not None
+        # Another process's number is only proven while we hold it; our own is ours.
+        ours = reaper is None or reaper.pid == os.getpid()
+        self._held_reaper = None if reaper is None or ours else reaper.hold()
         self._spare = spare
+        self.saw_all = False
+        self.is_proven_empty = False
         self._held: dict[int, HeldProcess] = {}
+        self._ended: set[tuple[int, int | None]] = set()  # zombies that the last walk met
         self._spared: dict[int, ProcessIdentity] = {}
         for root in roots:
             self.add(root)
@@ -64,6 +71,8 @@ class Tree:
         for held in self._held.values():
             held.close()
         self._held.clear()
+        if self._held_reaper is not None:
+            self._held_reaper.close()
 
     def add(self, identity: ProcessIdentity) -> bool:
         """Hold a process that is known to be ours, if it is proven alive."""
@@ -80,15 +89,26 @@ class Tree:
         self._drop_ended()
         return list(self._held.values())
 
+    def descriptors(self) -> list[int]:
+        """A pidfd for each member of the last walk; that of one which ended since is readable."""
+        return [held.fd for held in self._held.values()]
+
     def held_as(self, identity: ProcessIdentity) -> HeldProcess | None:
         """The member with that identity, if it is held."""
         held = self._held.get(identity.pid)
         return held if held is not None and held.identity == identity else None
 
-    def walk(self) -> list[Member]:
-        """Look at the whole tree now."""
+    def walk(self, on_new: Callable[[HeldProcess], object] | None = None) -> list[Member]:
+        """Look at the whole tree now. `on_new` gets each new member at once.
+
+        Empty is proven only by a walk that began with nobody and met nobody but zombies that
+        were zombies before it: a process that forks and ends at once is in no listing, yet its
+        child is in the reaper's next one (test_S2, the comet).
+        """
         self._drop_ended()
-        members: dict[int, Member] = {}
+        nobody_before = not self._held
+        known_ended, self._ended = self._ended, set()
+        self.saw_all = True
         todo = [self.reaper.pid] if self.reaper else []
         todo.extend(self._held)
         looked_at = set()
@@ -97,28 +117,56 @@ class Tree:
             if parent in looked_at:
                 continue
             looked_at.add(parent)
-            for child in procfs.children(parent):
-                if child not in looked_at and self._adopt(child, parent):
-                    todo.append(child)
-        for held in list(self._held.values()):
-            member = _describe(held)
-            if member is not None:
-                members[held.identity.pid] = member
-        return list(members.values())
+            # The newest first: it is the most likely to fork again before it is stopped.
+            for child in reversed(procfs.children(parent)):
+                if child not in looked_at and self._adopt(child, parent, known_ended, on_new):
+                    todo.append(child)  # noqa: PERF401 - _adopt has effects
+        members = [member for held in list(self._held.values()) if (member := _describe(held))]
+        # Whoever was met and has ended again is still held here: that was not nobody.
+        self.is_proven_empty = nobody_before and self.saw_all and not self._held
+        return members
 
-    def _adopt(self, pid: int, parent: int) -> bool:
+    def _adopt(
+        self,
+        pid: int,
+        parent: int,
+        known_ended: set[tuple[int, int | None]],
+        on_new: Callable[[HeldProcess], object] | None,
+    ) -> bool:
         """Hold a child, if it is proven to be a child of the tree. True: look below it."""
         if pid in self._held:
             return not self._held[pid].has_exited() or self._forget(pid)
         try:
             held = hold_pid(pid)
         except HoldfastError:  # it ended, or can't be opened: the next walk sees what is left
+            self.saw_all = self._had_ended(pid, known_ended) and self.saw_all
             return False
-        if not self._is_child(held, parent) or self._is_spared(held.identity):
+        if not self._is_child(held, parent):
+            held.close()
+            self.saw_all = False
+            return False
+        if self._is_spared(held.identity):
             held.close()
             return False
         self._held[pid] = held
+        if on_new is not None:
+            on_new(held)
         return True
+
+    def _had_ended(self, pid: int, known_ended: set[tuple[int, int | None]]) -> bool:
+        """Whether this child was a zombie before this walk: then all its children were listed."""
+        try:
+            fd = os.pidfd_open(pid)
+        except OSError:  # reaped, or no descriptor is left: what it forked may have been missed
+            return False
+        try:
+            zombie = (pid, pidfd.inode(fd))
+            if not pidfd.has_exited(fd):
+                return False
+        finally:
+            os.close(fd)
+        self._ended.add(zombie)
+        return zombie in known_ended
 
     def _is_child(self, held: HeldProcess, parent: int) -> bool:
         """The PID that /proc listed may have been recycled before it was held: ask again."""
@@ -129,7 +177,7 @@ class Tree:
         if held.has_exited():
             return False
         if self.reaper is not None and ppid == self.reaper.pid:
-            return True
+            return self._held_reaper is None or not self._held_reaper.has_exited()
         above = self._held.get(ppid)
         # The parent is held and alive *after* the child named it: the number meant that process.
         return ppid == parent and above is not None and not above.has_exited()

@@ -13,7 +13,7 @@ import signal
 
 from holdfast.process import procfs
 from holdfast.process.clock import boottime
-from holdfast.process.identity import ProcessIdentity
+from holdfast.process.identity import HeldProcess, ProcessIdentity
 from holdfast.process.procfs import ProcessState
 from holdfast.process.signals import Delivery, Fate, signal_held
 from holdfast.process.members import Member, Tree
@@ -99,19 +99,24 @@ class TreeStop:
         self._frozen: set[ProcessIdentity] = set()
         self._signalled: set[ProcessIdentity] = set()
         self._refused: set[ProcessIdentity] = set()
+        self._just_frozen = 0
         self._calm_walks = 0
         self._phase = _Phase.ASK
         self._phase_ends = self._grace_ends
         self._rounds = 0
 
-    def hurry(self) -> None:
-        """Do not wait for the grace any longer: somebody asked twice."""
-        self._grace_ends = self._phase_ends = min(self._grace_ends, boottime())
+    def shorten(self, grace_seconds: float) -> None:
+        """Somebody asked again: wait no longer than that from now."""
+        self._grace_ends = min(self._grace_ends, boottime() + grace_seconds)
+        if self._phase in (_Phase.ASK, _Phase.ASK_REST):
+            self._phase_ends = min(self._phase_ends, self._grace_ends)
 
     def step(self) -> float:
         """Do what is due. Seconds until the next step is worth while; 0 when done."""
-        members = self._tree.walk()
-        if not members:
+        self._just_frozen = 0
+        freezing = self._phase in (_Phase.FREEZE, _Phase.SETTLE)
+        members = self._tree.walk(self._freeze_new if freezing else None)
+        if self._tree.is_proven_empty:
             return self._finish(members)
         if self._phase is _Phase.ASK:
             return self._ask(members)
@@ -146,31 +151,39 @@ class TreeStop:
         remaining = self._phase_ends - boottime()
         if remaining > 0:
             # A fork may come at any time; leave the loop alone, but look once a second.
-            return min(remaining, 1.0)
+            return min(remaining, 1.0 if self._tree.saw_all else _PAUSE_SECONDS)
         self._enter(phase, boottime() + seconds)
         return _PAUSE_SECONDS
 
+    def _freeze_new(self, held: HeldProcess) -> None:
+        """A new member is stopped the moment it is proven to be one: it may fork any moment."""
+        if held.identity not in self._frozen:
+            self._just_frozen += 1
+            self._frozen.add(held.identity)
+            self._strike(held.identity, signal.SIGSTOP, "stop: hold still")
+
     def _freeze(self, members: list[Member]) -> float:
-        fresh = [member for member in members if member.identity not in self._frozen]
-        for member in fresh:
-            self._frozen.add(member.identity)
-            self._strike(member.identity, signal.SIGSTOP, "stop: hold still")
+        for member in members:
+            held = self._tree.held_as(member.identity)
+            if held is not None:
+                self._freeze_new(held)
         still = all(member.state in _STANDING_STILL for member in members)
-        self._calm_walks = self._calm_walks + 1 if still and not fresh else 0
+        saw_all = self._tree.saw_all and not self._just_frozen
+        self._calm_walks = self._calm_walks + 1 if still and saw_all else 0
         if self._calm_walks < 2 and boottime() < self._phase_ends:
-            return 0.0 if fresh else _PAUSE_SECONDS
+            return _PAUSE_SECONDS if saw_all else 0.0
         for member in members:
             self._strike(member.identity, signal.SIGKILL, "stop: grace is over")
         self._enter(_Phase.SETTLE, boottime() + SETTLE_SECONDS)
         return _PAUSE_SECONDS
 
     def _settle(self, members: list[Member]) -> float:
-        if any(member.identity not in self._frozen for member in members) and self._rounds < 50:
+        if self._just_frozen and self._rounds < 50:
             self._rounds += 1
             self._enter(_Phase.FREEZE, boottime() + FREEZE_SECONDS)
             return self._freeze(members)
         if boottime() < self._phase_ends:
-            return _PAUSE_SECONDS * 4
+            return _PAUSE_SECONDS * 4 if self._tree.saw_all else 0.0
         return self._finish(members)
 
     def _finish(self, members: list[Member]) -> float:
@@ -178,7 +191,8 @@ class TreeStop:
             Survivor(m.identity, m.comm, m.state, procfs.wait_channel(m.identity.pid))
             for m in members
         )
-        complete = False if survivors else (True if self._tree.sees_every_fork else None)
+        saw_every_fork = self._tree.sees_every_fork and self._tree.is_proven_empty
+        complete = False if survivors else (True if saw_every_fork else None)
         refused = len(self._refused - self._signalled)
         self.result = Cleanup(len(self._signalled), refused, survivors, complete)
         self._phase = _Phase.DONE
@@ -216,15 +230,16 @@ def stop_tree(
     """
     with Tree([root], reaper=reaper, spare=spare) as tree:
         stop = TreeStop(tree, [root], polite=polite, grace_seconds=grace_seconds, record=record)
-        while stop.result is None:
-            pause = stop.step()
-            if pause > 0:
-                _wait_for_any_exit(tree, pause)
-        return stop.result
+        return drive(stop, tree)
 
 
-def _wait_for_any_exit(tree: Tree, seconds: float) -> None:
-    poll = select.poll()
-    for held in tree.held():
-        poll.register(held.fd, select.POLLIN)
-    poll.poll(seconds * 1000)
+def drive(stop: TreeStop, tree: Tree) -> Cleanup:
+    """Step until there is a result; sleeps until somebody ends or the next step is due."""
+    while stop.result is None:
+        pause = stop.step()
+        if pause > 0:
+            poll = select.poll()
+            for fd in tree.descriptors():  # also of one that ended since: then don't sleep
+                poll.register(fd, select.POLLIN)
+            poll.poll(pause * 1000)
+    return stop.result
