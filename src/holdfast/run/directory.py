@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 
-from holdfast.errors import InvalidName, LockBusy, RunNotFound
+from holdfast.errors import DamagedRecord, InvalidName, LockBusy, RunNotFound
 from holdfast.run.durable import append_line, atomic_write, encode, read_lines
 from holdfast.run.eventlog import EventLog, EventsRead, read_events
 from holdfast.run.home import Home
@@ -122,7 +122,7 @@ class RunDirectory:
         """None: there is none, or none that can be read; the events have it all."""
         try:
             document = self._read_json(self.summary_path)
-        except (RunNotFound, ValueError):
+        except (RunNotFound, DamagedRecord):
             return None
         return document if isinstance(document, dict) else None
 

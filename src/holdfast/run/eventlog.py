@@ -109,8 +109,8 @@ class EventLog:
         self._waiting: list[_Waiting] = []
         self._is_unsynced = False
         self._is_torn = False
-        self._reserved_until: int | None = None
-        self._reserve()
+        self._reserved_until: int | None = self._size
+        self._reserve(0)
 
     def _take_over(self) -> None:
         # The events are read after the lock was taken: nobody can add to them any more.
@@ -205,30 +205,30 @@ class EventLog:
     def _cut(self) -> None:
         os.ftruncate(self._fd, self._size)
         self._is_torn = False
-        self._reserve()  # truncating gave the reserve back
+        if self._reserved_until is not None:
+            self._reserved_until = self._size  # truncating gave the reserve back
+            self._reserve(0)
 
     def _has_room(self, kind: Kind, length: int) -> bool:
-        if self._reserved_until is None:
+        if self._reserved_until is None or self._left_after(length) >= _ROOM_TO_LEAVE_ELSE:
             return True
-        left = self._reserved_until - self._size - length
-        if left >= _ROOM_TO_LEAVE_ELSE:
-            return True
-        self._reserve()
-        left = (self._reserved_until or self._size) - self._size - length
-        return left >= _ROOM_TO_LEAVE.get(kind, _ROOM_TO_LEAVE_ELSE) or left < 0
+        self._reserve(length)
+        room = _ROOM_TO_LEAVE.get(kind, _ROOM_TO_LEAVE_ELSE)
+        return room == 0 or self._left_after(length) >= room
 
-    def _reserve(self) -> None:
+    def _left_after(self, length: int) -> int:
+        return (self._reserved_until or self._size) - self._size - length
+
+    def _reserve(self, length: int) -> None:
         from holdfast.process import libc
 
         try:
-            libc.reserve_room(self._fd, self._size, RESERVED_BYTES)
+            libc.reserve_room(self._fd, self._size, RESERVED_BYTES + length)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 self._reserved_until = None  # this file system can't: plain writes must do
-            elif self._reserved_until is None or self._is_torn:
-                self._reserved_until = self._size
         else:
-            self._reserved_until = self._size + RESERVED_BYTES
+            self._reserved_until = self._size + RESERVED_BYTES + length
 
     def _sync(self) -> None:
         try:

@@ -35,6 +35,7 @@ class OutputReader:
     def __init__(self, path: str, at_byte: int = 0) -> None:
         self._path = path
         self._fd = -1
+        self._seen_bytes = 0  # the file was once that long
         self.at_byte = at_byte
 
     def close(self) -> None:
@@ -47,25 +48,31 @@ class OutputReader:
         if self._open():
             self.at_byte = tail_offset(self._fd, lines)
 
+    @property
+    def size(self) -> int:
+        """How long the file is now."""
+        return os.fstat(self._fd).st_size if self._open() else 0
+
     def read(self, most_bytes: int = _CHUNK_BYTES) -> Chunk | None:
         """What comes next; None: nothing yet."""
-        if not self._open():
+        size = self.size
+        was_truncated = size < self._seen_bytes
+        begun = 0 if was_truncated else self.at_byte
+        if not was_truncated and size <= begun:
             return None
-        begun = self.at_byte
-        was_truncated = os.fstat(self._fd).st_size < begun
-        if was_truncated:
-            begun = 0
-        at_byte, data = begun, b""
+        at_byte, data = self._read_data(begun, most_bytes)
+        if not data and not was_truncated:
+            return None
+        self.at_byte = self._seen_bytes = at_byte + len(data)
+        return Chunk(at_byte, data, at_byte - begun, was_truncated)
+
+    def _read_data(self, at_byte: int, most_bytes: int) -> tuple[int, bytes]:
         while True:
             at_byte = next_data(self._fd, at_byte)
             data = os.pread(self._fd, most_bytes, at_byte)
             # The head may have been given back while it was read: zeros are not its output.
             if not data or next_data(self._fd, at_byte) == at_byte:
-                break
-        if not data and not was_truncated:
-            return None
-        self.at_byte = at_byte + len(data)
-        return Chunk(at_byte, data, at_byte - begun, was_truncated)
+                return at_byte, data
 
     def _open(self) -> bool:
         if self._fd < 0:
@@ -77,12 +84,16 @@ class OutputReader:
 
 
 def read_from(path: str, at_byte: int = 0, *, tail: int | None = None) -> Iterator[Chunk]:
-    """All that there is now, from a byte on, or the last lines."""
+    """All that there is now, from a byte on, or the last lines. It ends, even if output goes on."""
     reader = OutputReader(path, at_byte)
     try:
         if tail is not None:
             reader.seek_tail(tail)
-        while (chunk := reader.read()) is not None:
+        end = reader.size
+        while (
+            reader.at_byte < end
+            and (chunk := reader.read(min(_CHUNK_BYTES, end - reader.at_byte))) is not None
+        ):
             yield chunk
     finally:
         reader.close()
@@ -149,8 +160,10 @@ def trim_head(fd: int, max_bytes: int) -> int:
     from holdfast.process import libc
 
     begin = first_byte(fd)
-    surplus = os.fstat(fd).st_size - max_bytes
-    end = surplus // BLOCK_BYTES * BLOCK_BYTES
+    status = os.fstat(fd)
+    # A part of a block can only be zeroed, and would be read as output.
+    block = max(BLOCK_BYTES, status.st_blksize)
+    end = (status.st_size - max_bytes) // block * block
     if end <= begin:
         return begin
     libc.punch_hole(fd, 0, end)

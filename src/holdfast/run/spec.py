@@ -185,7 +185,7 @@ _LIMITS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "leftovers": (("stop", "keep").__contains__, "stop or keep"),
     "workload": (bool, "the name of a program"),
     "resolve_seconds": (_not_negative, "0 or more"),
-    "sample_interval_seconds": (_positive, "more than 0"),
+    "sample_interval_seconds": (_not_negative, "0 (no samples) or more"),
     "log_max_bytes": (_positive, "more than 0"),
     "stdin": (("null", "pipe", "file").__contains__, "null, pipe or file"),
 }
