@@ -99,7 +99,7 @@ def parse_stat(line: bytes) -> ProcStat:
 def read(pid: int | str, name: str) -> bytes:
     """One file of /proc/<pid>. ProcessGone or ProcessUnreadable instead of OS errors."""
     try:
-        fd = os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(f"/proc/{pid}/{name}".rstrip("/"), os.O_RDONLY | os.O_CLOEXEC)
         try:
             return _read_all(fd)
         finally:

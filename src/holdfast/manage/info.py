@@ -1,0 +1,331 @@
+"""What is known about one run, derived at one look. Takes no lock and writes nothing.
+
+The recorded facts come first; the lock says whether somebody supervises; the recorded
+identities say who is alive. What can't be proven is `unknown`.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.errors import DamagedRecord, HoldfastError, LaterVersion
+from holdfast.process import procfs
+from holdfast.process.clock import iso_time
+from holdfast.process.identity import Look, ProcessIdentity, Verdict
+from holdfast.record import Record
+from holdfast.run.facts import RunFacts, State
+from holdfast.run.lifecycle import fold
+from holdfast.run.outcomes import EndedBy, Outcome
+from holdfast.run.redaction import redact_argv
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.run.directory import RunDirectory
+    from holdfast.run.spec import RunSpec
+
+    Json = dict[str, Any]
+
+
+class RunInfo(Record):
+    """A run as the contract's JSON has it. Unknown is None, never 0 or an empty text."""
+
+    schema: int
+    id: str
+    name: str | None
+    host: str | None
+    state: State
+    outcome: Outcome | None
+    exit_code: int | None
+    signal: int | None
+    workload_exit_code: int | None
+    core_dumped: bool | None
+    oom_killed: bool | None
+    ended_by: EndedBy | None
+    evidence: str
+    command: list[str] | None
+    cwd: str | None
+    agent: str | None
+    tags: dict[str, str]
+    key: str | None
+    pty: bool | None
+    wanted: Json | None
+    created_at: str | None
+    started_at: str | None
+    ended_at: str | None
+    duration_seconds: float | None
+    deadline_at: str | None
+    last_output_at: str | None
+    attempt: int | None
+    attempts: list[Json]
+    resumed_from: str | None
+    started_in: str | None
+    worktree: Any
+    shim: Json | None
+    workload: Json | None
+    wrappers: list[Json]
+    suspects: list[Json] | None  # None: not looked for
+    workload_resolution: str | None
+    session: Json | None
+    result: Json | None
+    completion: Json | None
+    cleanup: Json | None
+    usage: Json | None
+    anomaly_count: int
+    log_bytes: int | None
+
+    def to_json(self) -> Json:
+        """The contract's document."""
+        return self.as_dict()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it has not ended, as far as anybody can tell."""
+        return self.state is not State.ENDED
+
+
+class Standing(Record):
+    """How a run stands: its state, and why that is believed."""
+
+    state: State
+    outcome: Outcome | None
+    evidence: str
+    looks: dict[str, Look]  # by token: what was looked at on the way
+
+
+def read_run(directory: RunDirectory) -> RunInfo:
+    """Everything known about a run. A file of a later version, or a damaged one, is `unknown`."""
+    try:
+        spec = directory.read_spec()
+        facts, standing = stand(directory, spec)
+    except (LaterVersion, DamagedRecord, OSError) as error:
+        return _unreadable(directory.id, f"{error}; kept, and not touched")
+    return _describe(directory, spec, facts, standing)
+
+
+def stand(directory: RunDirectory, spec: RunSpec) -> tuple[RunFacts, Standing]:
+    """The recorded facts, and what looking at lock and processes adds to them."""
+    facts = read_facts(directory)
+    if facts.has_ended:
+        return facts, _ended(facts)
+    if directory.lock_is_held():
+        # An adopter may have become the shim meanwhile; the newest facts name it.
+        return facts, _supervised(facts)
+    # The shim may have recorded the ending and let go since we read: read again.
+    facts = read_facts(directory)
+    if facts.has_ended:
+        return facts, _ended(facts)
+    if facts.root is None:
+        return facts, _never_started(spec, facts)
+    return facts, _unsupervised(facts)
+
+
+def read_facts(directory: RunDirectory) -> RunFacts:
+    """The fold of the recorded events; DamagedRecord when they can't be read to their end."""
+    read = directory.read_events()
+    if read.damage is not None:
+        raise DamagedRecord(f"the events of run {directory.id} are damaged: {read.damage}")
+    return fold(read.events)
+
+
+def _ended(facts: RunFacts) -> Standing:
+    ending = facts.ending or {}
+    return Standing(State.ENDED, facts.outcome, str(ending.get("evidence") or ""), {})
+
+
+def _supervised(facts: RunFacts) -> Standing:
+    state = State(facts.phase.value)
+    if facts.shim is None:
+        return Standing(state, None, "a shim holds the lock and is starting", {})
+    looks = _look_at(facts.shim, facts.workload or facts.root)
+    shim, *rest = _say(facts, looks)
+    return Standing(state, None, "; ".join([f"{shim} holds the lock", *rest]), looks)
+
+
+def _never_started(spec: RunSpec, facts: RunFacts) -> Standing:
+    launcher = ProcessIdentity.from_json(spec.launcher)
+    look = launcher.look()
+    if look.verdict is Verdict.SAME and facts.shim is None:
+        return Standing(State.STARTING, None, f"launcher {launcher.pid} SAME is starting it", {})
+    if look.verdict is Verdict.UNKNOWN:
+        return Standing(State.UNKNOWN, None, f"nobody holds the lock; {look.evidence}", {})
+    evidence = "nobody holds the lock and no command was started (not yet recorded)"
+    return Standing(State.ENDED, Outcome.NEVER_STARTED, evidence, {})
+
+
+def _unsupervised(facts: RunFacts) -> Standing:
+    """Nobody holds the lock and no ending is recorded: look at whom the events name."""
+    root = facts.root if facts.root_exit is None and facts.exec_failure is None else None
+    workload = facts.workload if facts.workload_exit is None else None
+    looks = _look_at(facts.shim, root, workload)
+    said = "; ".join(["nobody holds the lock", *_say(facts, looks)])
+    verdicts = [
+        looks[one["token"]].verdict for one in (root, workload) if one and one["token"] in looks
+    ]
+    if Verdict.SAME in verdicts:
+        return Standing(State.ORPHANED, None, said, looks)
+    if Verdict.UNKNOWN in verdicts:
+        return Standing(State.UNKNOWN, None, said, looks)
+    return Standing(State.ENDED, Outcome.LOST, f"{said} (not yet recorded)", looks)
+
+
+def _look_at(*recorded: Json | None) -> dict[str, Look]:
+    looks: dict[str, Look] = {}
+    for one in recorded:
+        if one is not None and one["token"] not in looks:
+            looks[one["token"]] = ProcessIdentity.from_json(one).look()
+    return looks
+
+
+def _say(facts: RunFacts, looks: dict[str, Look]) -> list[str]:
+    said = []
+    for word, one in (("shim", facts.shim), ("workload", facts.workload), ("root", facts.root)):
+        if one is None or one["token"] not in looks:
+            continue
+        if word == "root" and facts.workload and facts.workload["token"] == one["token"]:
+            continue
+        look = looks[one["token"]]
+        word = "workload" if word == "root" and facts.workload is None else word
+        proof = f" ({look.proof.value})" if look.proof and look.verdict is Verdict.SAME else ""
+        detail = f": {look.evidence}" if look.verdict in (Verdict.RECYCLED, Verdict.UNKNOWN) else ""
+        said.append(f"{word} {one['pid']} {look.verdict.value}{proof}{detail}")
+    return said
+
+
+def _describe(
+    directory: RunDirectory, spec: RunSpec, facts: RunFacts, standing: Standing
+) -> RunInfo:
+    ending = facts.ending or {}
+    workload = facts.workload or (facts.root if facts.exec_failure is None else None)
+    log = _stat(directory.output_path)
+    has_ended = standing.state is State.ENDED
+    ended_at = facts.ended_at if facts.has_ended else None
+    return RunInfo(
+        schema=1,
+        id=spec.id,
+        name=spec.name,
+        host=spec.host,
+        state=standing.state,
+        outcome=standing.outcome,
+        exit_code=ending.get("exit_code"),
+        signal=ending.get("signal"),
+        workload_exit_code=ending.get("workload_exit_code"),
+        core_dumped=ending.get("core_dumped"),
+        oom_killed=ending.get("oom_killed"),
+        ended_by=_ended_by(ending, has_ended),
+        evidence=standing.evidence,
+        command=spec.public_command,
+        cwd=spec.cwd,
+        agent=spec.agent,
+        tags=spec.tags,
+        key=spec.key,
+        pty=spec.pty,
+        wanted=spec.wanted.to_json(),
+        created_at=spec.created_at,
+        started_at=facts.started_at,
+        ended_at=ended_at,
+        duration_seconds=_duration(facts.started_at, ended_at, has_ended),
+        deadline_at=_deadline(spec, facts),
+        last_output_at=iso_time(log.st_mtime) if log is not None and log.st_size else None,
+        attempt=facts.attempt or None,
+        attempts=[attempt.as_dict() for attempt in facts.attempts],
+        resumed_from=spec.resumed_from,
+        started_in=spec.started_in,
+        worktree=spec.worktree,
+        shim=_identity(facts.shim, standing.looks),
+        workload=None if workload is None else process_json(workload, standing.looks),
+        wrappers=[process_json(wrapper, standing.looks) for wrapper in facts.wrappers],
+        suspects=None,
+        workload_resolution=facts.resolution,
+        session=facts.session,
+        result=facts.result,
+        completion=facts.completion,
+        cleanup=facts.cleanup,
+        usage=_usage(facts, ending),
+        anomaly_count=facts.anomaly_count,
+        log_bytes=None if log is None else log.st_size,
+    )
+
+
+def _ended_by(ending: Json, has_ended: bool) -> EndedBy | None:
+    if "ended_by" in ending:
+        return EndedBy(ending["ended_by"])
+    return EndedBy.UNKNOWN if has_ended else None
+
+
+def _identity(recorded: Json | None, looks: dict[str, Look]) -> Json | None:
+    if recorded is None:
+        return None
+    look = looks.get(recorded["token"]) or ProcessIdentity.from_json(recorded).look()
+    return {**recorded, "verdict": look.verdict.value}
+
+
+def process_json(recorded: Json, looks: dict[str, Look]) -> Json:
+    """The contract's PROCESS: what was recorded, and what is to be seen of it now."""
+    document = _identity(recorded, looks) or {}
+    live: Json = {}
+    if document["verdict"] == Verdict.SAME.value:
+        live = look_at_process(ProcessIdentity.from_json(recorded))
+    names = ("comm", "exe", "cmdline", "state")
+    return {**document, **{name: live.get(name, recorded.get(name)) for name in names}}
+
+
+def look_at_process(identity: ProcessIdentity) -> Json:
+    """Name, program, arguments and state of a process that is proven to be that one."""
+    try:
+        with identity.hold() as held:
+            stat = procfs.read_stat(identity.pid)
+            live: Json = {
+                "comm": stat.comm,
+                "exe": procfs.executable(identity.pid),
+                "cmdline": redact_argv(procfs.command_line(identity.pid)),
+                "state": stat.state.value,
+            }
+            return {} if held.has_exited() else live
+    except HoldfastError:  # it ended, or we may not look: what was recorded is all there is
+        return {}
+
+
+def _usage(facts: RunFacts, ending: Json) -> Json | None:
+    measured = ending.get("usage") or {}
+    return {**measured, **facts.usage} if measured or facts.usage else None
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except OSError:
+        return None
+
+
+def _duration(started_at: str | None, ended_at: str | None, has_ended: bool) -> float | None:
+    if started_at is None or (has_ended and ended_at is None):
+        return None
+    import time
+
+    end = time.time() if ended_at is None else seconds_of(ended_at)
+    return round(max(0.0, end - seconds_of(started_at)), 3)
+
+
+def seconds_of(at: str) -> float:
+    """Seconds since the epoch of a time that Holdfast wrote."""
+    import calendar
+    import time
+
+    whole, _, fraction = at.rstrip("Z").partition(".")
+    return calendar.timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")) + float(f"0.{fraction or 0}")
+
+
+def _deadline(spec: RunSpec, facts: RunFacts) -> str | None:
+    timeout = spec.wanted.timeout_seconds
+    if timeout is None or facts.started_at is None:
+        return None
+    return iso_time(seconds_of(facts.started_at) + timeout)
+
+
+def _unreadable(run_id: str, evidence: str) -> RunInfo:
+    unknown: Json = dict.fromkeys(RunInfo._fields)
+    unknown.update(schema=1, id=run_id, state=State.UNKNOWN, evidence=evidence)
+    unknown.update(attempts=[], wrappers=[], tags={}, anomaly_count=0)
+    return RunInfo(**unknown)

@@ -1,0 +1,115 @@
+"""Starts a shim and waits for its word. The only place in the library that makes a process.
+
+The command line is one thread of ours and may fork, which saves an interpreter's start. A
+program that embeds the library may hold any lock in another thread: there the shim is exec'ed.
+Either way it is nobody's child: the caller has nothing to reap.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import sys
+
+from holdfast.errors import Unavailable
+from holdfast.manage.steps import Wait
+from holdfast.run.crashpoints import crash_point
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.manage.steps import Steps
+
+READY_SECONDS = 60.0  # an exec from a dead network drive can hang: the run then is `starting`
+_BOOT = (
+    "import sys; sys.path.insert(0, sys.argv[1]);"
+    " from holdfast.shim.main import main; main(sys.argv[2:])"
+)
+_may_fork = False
+
+
+def allow_fork() -> None:
+    """For the command line alone: this process has one thread and nothing to lose."""
+    global _may_fork  # noqa: PLW0603 - said once, at the start of the process
+    _may_fork = True
+
+
+def start_shim(mode: str, path: str, request: dict[str, Any] | None = None) -> Steps[None]:
+    """Start a shim for the run directory; over when it is ready, or is gone."""
+    ready_read, ready_write = os.pipe2(os.O_CLOEXEC)
+    words = (mode, path, json.dumps(request))
+    try:
+        try:
+            pid = _fork_shim(words, ready_write) if _may_fork else _exec_shim(words, ready_write)
+        finally:
+            os.close(ready_write)
+        crash_point("launcher.shim-spawned")
+        yield from _reap(pid)
+        yield Wait((ready_read,), READY_SECONDS)
+        # A byte: it is ready. The end: it is gone, and the events say how far it came.
+    finally:
+        os.close(ready_read)
+    crash_point("launcher.ready")
+
+
+def _reap(pid: int) -> Steps[None]:
+    """Wait for the go-between, which exits as soon as it has made the shim."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:  # the program reaps, or ignores, its children itself
+        return
+    try:
+        yield Wait((pidfd,))
+        os.waitid(os.P_PIDFD, pidfd, os.WEXITED)
+    except ChildProcessError:
+        return
+    finally:
+        os.close(pidfd)
+
+
+def _fork_shim(words: tuple[str, str, str], ready_fd: int) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 70
+    try:
+        from holdfast.shim.child import leave_session
+        from holdfast.shim.main import run_shim
+
+        mode, path, request = words
+        leave_session()
+        run_shim(mode, path, ready_fd, request)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _exec_shim(words: tuple[str, str, str], ready_fd: int) -> int:
+    if not sys.executable:
+        raise Unavailable(
+            "this program does not know its Python interpreter (sys.executable is empty)",
+            hint="set sys.executable to a python3 before starting runs",
+        )
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    mode, path, request = words
+    # dup2 of a descriptor onto itself would keep its close-on-exec flag: move it out of the way.
+    spare = fcntl.fcntl(ready_fd, fcntl.F_DUPFD_CLOEXEC, 10)
+    arguments = [sys.executable, "-I", "-S", "-c", _BOOT, package, mode, path, "3", request]
+    devnull = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
+    signals = set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP}
+    try:
+        return os.posix_spawn(
+            sys.executable,
+            arguments,
+            os.environ,
+            file_actions=[*devnull, (os.POSIX_SPAWN_DUP2, spare, 3)],
+            setsigmask=[],
+            setsigdef=signals,
+        )
+    except OSError as error:
+        raise Unavailable(f"a shim can't be started: {error.strerror}", hint="try again") from error
+    finally:
+        os.close(spare)

@@ -1,0 +1,90 @@
+"""A connection to a run's shim: one request, its answer, and then whether the shim still lives.
+
+An open link is the cheapest way to wait for a run: it hangs up when the shim is gone, however
+that came about. Then the events are read again.
+"""
+
+from __future__ import annotations
+
+import json
+
+from holdfast.manage.steps import Wait
+from holdfast.process.clock import boottime
+from holdfast.shim.dial import dial
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from typing import Any
+
+    from holdfast.manage.steps import Steps
+
+ANSWER_SECONDS = 5.0
+
+
+class Link:
+    """One connection. Use as a context manager."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        connection.setblocking(False)
+        self._received = b""
+
+    def __enter__(self) -> Link:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    @property
+    def fd(self) -> int:
+        return self._connection.fileno()
+
+    def ask(self, request: dict[str, Any]) -> Steps[dict[str, Any] | None]:
+        """The answer; None: there was none in time, or the shim hung up."""
+        data = json.dumps(request).encode() + b"\n"
+        deadline = boottime() + ANSWER_SECONDS
+        try:
+            self._connection.settimeout(ANSWER_SECONDS)
+            self._connection.sendall(data)
+        except OSError:
+            return None
+        finally:
+            self._connection.setblocking(False)
+        while b"\n" not in self._received:
+            ready = yield Wait((self.fd,), deadline - boottime())
+            if not ready or not self.receive():
+                return None
+        line, _, self._received = self._received.partition(b"\n")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def receive(self) -> bool:
+        """Take what has come; False when the shim has hung up."""
+        try:
+            data = self._connection.recv(1 << 16)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        self._received += data
+        return bool(data)
+
+    def drain(self) -> bool:
+        """The same, throwing away what it says: only that it lives is of interest."""
+        alive = self.receive()
+        self._received = b""
+        return alive
+
+    def lines(self) -> list[bytes]:
+        """The whole lines that have come."""
+        *lines, self._received = self._received.split(b"\n")
+        return lines
+
+
+def open_link(directory: str) -> Link | None:
+    """A link to the run's shim; None when nobody listens."""
+    connection = dial(directory, ANSWER_SECONDS)
+    return None if connection is None else Link(connection)
+
+

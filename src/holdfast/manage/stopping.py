@@ -1,0 +1,170 @@
+"""Stopping a run: through its shim; round a shim that hangs; by an adopter when it is gone.
+
+Done only when the tree is empty. Asking twice, or two asking at once, is as good as once.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.errors import IdentityUnproven
+from holdfast.manage.info import Standing, stand
+from holdfast.manage.launch import start_shim
+from holdfast.manage.link import Link, open_link
+from holdfast.manage.steps import Wait
+from holdfast.process.clock import boottime
+from holdfast.process.identity import ProcessIdentity
+from holdfast.process.procfs import ProcessState
+from holdfast.process.tree import Cleanup, Survivor
+from holdfast.record import Record
+from holdfast.run.facts import RunFacts, State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.manage.steps import Steps
+    from holdfast.run.directory import RunDirectory
+
+_CLEAN_UP_SECONDS = 15.0  # beyond the grace: freezing, killing, settling
+_PING_SECONDS = 5.0
+
+
+class Stopped(Record):
+    """What a stop came to."""
+
+    was_over: bool  # it had ended before
+    cleanup: Cleanup | None  # None: nothing was recorded about a clean-up
+
+
+def stop_run(
+    directory: RunDirectory,
+    *,
+    grace_seconds: float | None = None,
+    signal: str | None = None,
+    cause: str = "user",
+) -> Steps[Stopped]:
+    """Stop the run's whole tree. IdentityUnproven when nobody can tell what is alive."""
+    request = {"grace_seconds": grace_seconds, "signal": signal, "cause": cause, "by": _us()}
+    spec = directory.read_spec()
+    grace = spec.wanted.grace_seconds if grace_seconds is None else grace_seconds
+    was_over = True
+    while True:
+        facts, standing = stand(directory, spec)
+        if facts.has_ended:
+            return Stopped(was_over, cleanup_of(facts))
+        if standing.state is State.UNKNOWN:
+            raise unproven(directory.id, standing)
+        was_over = standing.state is State.ENDED
+        if not directory.lock_is_held():
+            yield from start_shim("adopt", directory.path, {"stop": request})
+            yield from _await_end(directory, grace + _CLEAN_UP_SECONDS)
+            facts = stand(directory, spec)[0]
+        elif not (yield from _ask(directory, request, grace)):
+            yield from start_shim("adopt", directory.path, {"hung": True, "stop": request})
+            yield from _await_end(directory, _CLEAN_UP_SECONDS)
+            facts = stand(directory, spec)[0]
+        else:
+            facts = stand(directory, spec)[0]
+        if not facts.has_ended and facts.cleanup is not None:
+            return Stopped(False, cleanup_of(facts))  # somebody survives: named, not done
+
+
+def _ask(directory: RunDirectory, request: dict[str, Any], grace: float) -> Steps[bool]:
+    """Ask the shim; False when it does not answer, though it holds the lock."""
+    link = open_link(directory.path)
+    if link is None:
+        # Between taking the lock and listening, or just gone: look again in a moment.
+        yield Wait((), 0.02)
+        return not directory.lock_is_held() or (yield from _listens_soon(directory))
+    with link:
+        answer = yield from link.ask({**request, "do": "stop", "wait": True})
+        if answer is None:
+            return not directory.lock_is_held()
+        return (yield from _await_hang_up(directory, link, grace + _CLEAN_UP_SECONDS))
+
+
+def _listens_soon(directory: RunDirectory) -> Steps[bool]:
+    deadline = boottime() + _PING_SECONDS
+    while boottime() < deadline and directory.lock_is_held():
+        link = open_link(directory.path)
+        if link is not None:
+            link.__exit__()
+            return True
+        yield Wait((), 0.05)
+    return not directory.lock_is_held()
+
+
+def _await_hang_up(directory: RunDirectory, link: Link, seconds: float) -> Steps[bool]:
+    """True when the shim is gone, or has done what it could; False when it hangs."""
+    deadline = boottime() + seconds
+    while True:
+        ready = yield Wait((link.fd,), max(0.0, min(deadline - boottime(), 1.0)))
+        if ready and not link.drain():
+            return True
+        if boottime() < deadline:
+            facts = stand(directory, directory.read_spec())[0]
+            if facts.cleanup is not None and facts.cleanup.get("survivors"):
+                return True
+            continue
+        return (yield from answers(directory))
+
+
+def answers(directory: RunDirectory) -> Steps[bool]:
+    """Whether the shim answers a ping in time."""
+    link = open_link(directory.path)
+    if link is None:
+        return not directory.lock_is_held()
+    with link:
+        return (yield from link.ask({"do": "ping"})) is not None
+
+
+def _await_end(directory: RunDirectory, seconds: float) -> Steps[None]:
+    """Wait until the adopter has recorded an ending, or has let go."""
+    deadline = boottime() + seconds
+    while boottime() < deadline and directory.lock_is_held():
+        link = open_link(directory.path)
+        if link is None:
+            yield Wait((), 0.02)
+            continue
+        with link:
+            yield from link.ask({"do": "subscribe"})
+            yield from _await_hang_up(directory, link, deadline - boottime())
+        return
+
+
+def unproven(run_id: str, standing: Standing) -> IdentityUnproven:
+    """The refusal for a run of which nobody can tell what is alive."""
+    return IdentityUnproven(
+        f"run {run_id} is unknown: {standing.evidence}; nobody was signalled",
+        hint=f"holdfast status {run_id}; holdfast recover --other-namespaces-gone if its"
+        " container is gone for good",
+        run=run_id,
+        evidence=standing.evidence,
+    )
+
+
+def cleanup_of(facts: RunFacts) -> Cleanup | None:
+    """The recorded clean-up, as a record."""
+    found = facts.cleanup
+    if found is None:
+        return None
+    survivors = tuple(
+        Survivor(
+            ProcessIdentity.from_json(one),
+            str(one.get("comm")),
+            ProcessState(one.get("state") or "unknown"),
+            one.get("wait_channel"),
+        )
+        for one in found.get("survivors") or ()
+    )
+    return Cleanup(
+        int(found.get("signalled") or 0),
+        int(found.get("refused") or 0),
+        survivors,
+        found.get("complete"),
+    )
+
+
+def _us() -> dict[str, Any]:
+    return {"pid": os.getpid(), "uid": os.getuid()}

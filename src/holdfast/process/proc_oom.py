@@ -1,0 +1,83 @@
+"""Was it the kernel's out-of-memory killer? The counters that can tell.
+
+The machine's counter proves that nobody was struck; a control group's counter, grown while the
+run was in it, proves that somebody in it was. In between it is not known, and that is said.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from holdfast.errors import HoldfastError
+from holdfast.process import procfs
+from holdfast.process.identity import ProcessIdentity
+
+_MOUNT = "/sys/fs/cgroup"
+
+
+class OomWatch:
+    """Counters from the start of a run."""
+
+    def __init__(self) -> None:
+        self._machine = _machine_count()
+        self._groups: dict[str, int] = {}
+
+    def look(self, identity: ProcessIdentity) -> None:
+        """Note the memory control group that a process is in; it may move."""
+        path = _counter_path(identity.pid)
+        if path is not None and path not in self._groups:
+            count = _group_count(path)
+            if count is not None:
+                self._groups[path] = count
+
+    def verdict(
+        self, ended_by_signal: int | None, exit_code: int | None
+    ) -> tuple[bool | None, str]:
+        """Whether the OOM killer ended the run, and why that is believed."""
+        killed = ended_by_signal == signal.SIGKILL or exit_code == 128 + signal.SIGKILL
+        if not killed:
+            return (None if ended_by_signal is exit_code is None else False), ""
+        for path, before in self._groups.items():
+            now = _group_count(path)
+            if now is not None and now > before:
+                group = os.path.dirname(path).removeprefix(_MOUNT)
+                return True, f"the kernel's OOM killer struck in control group {group}"
+        machine = _machine_count()
+        if machine is None or self._machine is None:
+            return None, ""
+        if machine == self._machine:
+            return False, ""
+        return None, "the kernel's OOM killer struck on this machine meanwhile; whom is not known"
+
+
+def _machine_count() -> int | None:
+    try:
+        lines = procfs.read("vmstat", "").splitlines()
+    except HoldfastError:
+        return None
+    counts = (line.split()[1] for line in lines if line.startswith(b"oom_kill "))
+    return next((int(count) for count in counts), None)
+
+
+def _counter_path(pid: int) -> str | None:
+    """The file that counts OOM kills of the process's memory control group."""
+    try:
+        lines = procfs.read(pid, "cgroup").decode(errors="surrogateescape").splitlines()
+    except HoldfastError:
+        return None
+    for line in lines:
+        _, controllers, group = line.split(":", 2)
+        if "memory" in controllers.split(","):
+            return f"{_MOUNT}/memory{group.rstrip('/')}/memory.oom_control"
+    group = next((line[3:] for line in lines if line.startswith("0::")), None)
+    return None if group is None else f"{_MOUNT}{group.rstrip('/')}/memory.events"
+
+
+def _group_count(path: str) -> int | None:
+    try:
+        with open(path, encoding="ascii") as file:
+            fields = (line.split() for line in file)
+            return next((int(pair[1]) for pair in fields if pair[0] == "oom_kill"), None)
+    except (OSError, ValueError, IndexError):
+        return None

@@ -1,0 +1,109 @@
+"""What is known about a run's workload, and the snapshot of a tree that it is found in.
+
+Facts without rules: `process/workload.py` decides.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from holdfast.process.identity import ProcessIdentity
+from holdfast.process.procfs import ProcessState
+from holdfast.process.programs import COMM_BYTES, Program, base, is_copy
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+DEEPEST = 64  # levels that are looked at: a tree deeper than that is no chain of wrappers
+
+
+class Kind(enum.StrEnum):
+    """How the workload was found; the contract's `workload_resolution`."""
+
+    DIRECT = "direct"  # the root itself
+    RESOLVED = "resolved"  # below the root
+    UNRESOLVED = "unresolved"
+
+
+class Resolution(Record):
+    """Which process the user means, and why that is believed."""
+
+    kind: Kind
+    workload: Program | None
+    wrappers: tuple[Program, ...]  # from the root down, also when nothing was found below them
+    why: str
+    candidates: tuple[Program, ...] = ()  # between which nothing decides
+    pending: bool = False  # it may still appear: a wrapper or a fork is about to start it
+    outlives_root: bool = False  # the run lasts as long as this workload, not only as its root
+
+    @property
+    def has_subject(self) -> bool:
+        """Whether there is something that figures may be attributed to."""
+        return self.workload is not None or bool(self.candidates)
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields of a `workload_resolved` event."""
+        return {
+            "resolution": self.kind.value,
+            "workload": self.workload.to_json() if self.workload else None,
+            "wrappers": [wrapper.to_json() for wrapper in self.wrappers],
+            "why": self.why,
+        }
+
+
+class Scene:
+    """One snapshot, with what is known about the root even when it is gone from it."""
+
+    def __init__(
+        self,
+        root: ProcessIdentity,
+        programs: Iterable[Program],
+        *,
+        last_root: Program | None = None,
+        command: tuple[str, ...] = (),
+        own_workers: frozenset[ProcessIdentity] = frozenset(),
+        orphans_count: bool = True,
+    ) -> None:
+        self.by_pid = {program.identity.pid: program for program in programs}
+        self._below: dict[int, list[Program]] = {}
+        for program in self.by_pid.values():
+            self._below.setdefault(program.ppid, []).append(program)
+        found = self.by_pid.get(root.pid)
+        self.root_lives = found is not None and found.identity == root
+        known = found if self.root_lives else last_root
+        comm = base(command[0])[:COMM_BYTES] if command else "?"
+        self.root = known or Program(root, 0, comm, ProcessState.DEAD, None, command)
+        self.own_workers = own_workers
+        self.orphans_count = orphans_count
+
+    def children(self, parent: Program) -> list[Program]:
+        """Its children with programs of their own; forks of the parent stand for theirs."""
+        found: list[Program] = []
+        todo, seen = [parent], {parent.identity.pid}
+        while todo:
+            above = todo.pop()
+            for program in self._below.get(above.identity.pid, ()):
+                if program.identity.pid not in seen:
+                    seen.add(program.identity.pid)
+                    (todo if is_copy(program, parent) else found).append(program)
+        return found
+
+    def above(self, program: Program) -> tuple[Program, ...]:
+        """Its ancestors in the tree, the topmost first."""
+        chain: list[Program] = []
+        parent = self.by_pid.get(program.ppid)
+        while parent is not None and parent not in chain and len(chain) < DEEPEST:
+            chain.insert(0, parent)
+            parent = self.by_pid.get(parent.ppid)
+        return tuple(chain)
+
+    def tops(self) -> list[Program]:
+        """Members whose parent is none: the root, and what came back to the reaper."""
+        return [p for p in self.by_pid.values() if p.ppid not in self.by_pid]
+
+    def is_below_root(self, program: Program) -> bool:
+        chain = self.above(program)
+        return program == self.root or (bool(chain) and chain[0] == self.root)

@@ -1,0 +1,277 @@
+"""The workload behind wrappers: a pure decision over one snapshot of the tree.
+
+By name where somebody gave one, else by structure: down from the root through known wrappers to
+the one program that they run. Two candidates on one level are said, never chosen from; what is
+not found is `unresolved`, and a wrapper's figures are never taken for the workload's.
+The rules with their reasons: docs/workload.md. `process/finder.py` asks again over time.
+"""
+
+from __future__ import annotations
+
+from holdfast.process.identity import ProcessIdentity
+from holdfast.process.programs import (
+    JAVASCRIPT,
+    Program,
+    base,
+    interpreter,
+    is_called,
+    label,
+    names,
+    script_line,
+    shell_code,
+    stem,
+)
+from holdfast.process.resolution import DEEPEST, Kind, Resolution, Scene
+from holdfast.process.wrappers import SERVANTS, Wrapper, is_shell, may_leave, wrapper_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SETTLED_SECONDS = 1.0  # an unnamed child of `sh -c` this old is no helper of a login profile
+LAUNCHER_SECONDS = 1.0  # a JavaScript program this young may yet start the native one it is for
+LAUNCHED_WITHIN_SECONDS = 10.0  # what it starts later is a tool of its own
+OWN_WORK_SECONDS = 1.0  # CPU time of a shell that runs loops itself; a waiting one uses a few ms
+
+
+def resolve(
+    root: ProcessIdentity,
+    programs: Iterable[Program],
+    *,
+    expected: str | None = None,
+    profile_names: tuple[str, ...] = (),
+    command: tuple[str, ...] = (),
+    last_root: Program | None = None,
+    own_workers: frozenset[ProcessIdentity] = frozenset(),
+    orphans_count: bool = True,
+) -> Resolution:
+    """Find the workload in one snapshot.
+
+    `expected` is the user's word and decides alone. `profile_names` are tried first, then the
+    structure. `command` and `last_root` tell what the root was when it has exited already.
+    `own_workers` were found to do the work themselves, though they look like wrappers.
+    """
+    scene = Scene(
+        root,
+        programs,
+        last_root=last_root,
+        command=command,
+        own_workers=own_workers,
+        orphans_count=orphans_count,
+    )
+    if expected is not None:
+        return _by_name(scene, (expected,)) or _not_found(scene, expected)
+    named = _by_name(scene, profile_names) if profile_names else None
+    return named or _by_structure(scene)
+
+
+# By name.
+
+
+def _by_name(scene: Scene, wanted: tuple[str, ...]) -> Resolution | None:
+    quoted = " or ".join(wanted)
+    if not scene.root_lives and _is_meant(scene.root, wanted):
+        return _direct(scene.root, f"the root was {quoted}; it has exited")
+    tops = _topmost(scene, [p for p in scene.by_pid.values() if _is_meant(p, wanted)])
+    if len(tops) > 1:
+        return _ambiguous(scene.above(tops[0]), tops, f"more than one {quoted}")
+    if not tops:
+        return None
+    return _below_launchers(scene, tops[0], wanted, f"it is called {quoted}")
+
+
+def _is_meant(program: Program, wanted: tuple[str, ...]) -> bool:
+    if not any(is_called(program, name) for name in wanted):
+        return False
+    wrapper = wrapper_of(program)
+    if wrapper is None or is_shell(wrapper):
+        return True
+    # npx is a node program, but whoever says `node` does not mean npx.
+    own = {base(line[0]) for line in (script_line(program), program.cmdline[:1]) if line}
+    return any(name in own for name in wanted) if interpreter(program) else True
+
+
+def _topmost(scene: Scene, matching: list[Program]) -> list[Program]:
+    """Those without another match above them; a wrapper only where nothing else matches."""
+    matching = [p for p in matching if wrapper_of(p) is None] or matching
+    tops = [p for p in matching if not any(above in matching for above in scene.above(p))]
+    below_root = [p for p in tops if scene.is_below_root(p)]
+    return below_root if below_root or not scene.orphans_count else tops
+
+
+def _not_found(scene: Scene, quoted: str) -> Resolution:
+    wrappers = (scene.root,) if scene.root_lives else ()
+    members = ", ".join(sorted(map(str, scene.by_pid.values()))[:8]) or "nothing"
+    why = f"no process is called {quoted}; the tree has {members}"
+    return Resolution(Kind.UNRESOLVED, None, wrappers, why, pending=bool(scene.by_pid))
+
+
+def _below_launchers(scene: Scene, top: Program, wanted: tuple[str, ...], why: str) -> Resolution:
+    """Down through programs of the same name that only start the real one (codex, gemini)."""
+    wrappers = list(scene.above(top))
+    while len(wrappers) < DEEPEST:
+        children = scene.children(top)
+        meant = [child for child in children if _is_meant(child, wanted)]
+        if len(meant) == 1 and _starts(top, meant[0]):
+            wrappers.append(top)
+            top = meant[0]
+            continue
+        if not children and _may_yet_launch(top):
+            return _pending((*wrappers, top), f"{top} is young, and may only be a launcher")
+        break
+    return _found(scene, top, tuple(wrappers), why, outlives_root=True)
+
+
+def _starts(above: Program, child: Program) -> bool:
+    """Whether a program is there to start this child of the same name, itself again or native."""
+    return _is_relaunch(above, child) or (
+        interpreter(above) in JAVASCRIPT and interpreter(child) is None
+    )
+
+
+def _is_relaunch(above: Program, child: Program) -> bool:
+    """The same script with the same arguments, under other options of the interpreter."""
+    script = script_line(above)
+    return (
+        bool(script)
+        and script == script_line(child)
+        and interpreter(above) == interpreter(child)
+        and above.cmdline[1:] != child.cmdline[1:]
+    )
+
+
+def _may_yet_launch(program: Program) -> bool:
+    young = program.age_seconds is not None and program.age_seconds < LAUNCHER_SECONDS
+    return young and interpreter(program) in JAVASCRIPT and bool(script_line(program))
+
+
+# By structure.
+
+
+def _by_structure(scene: Scene) -> Resolution:
+    root = scene.root
+    if scene.root_lives:
+        return _descend(scene, root, ())
+    if wrapper_of(root) is None or root.identity in scene.own_workers:
+        return _direct(root, "the root was no wrapper; it has exited")
+    if not may_leave(root):
+        why = f"{root} has exited; what a wrapper leaves is its workload only when it is named"
+        return Resolution(Kind.UNRESOLVED, None, (root,), why)
+    left = [p for p in scene.tops() if scene.orphans_count]
+    if len(left) > 1:
+        return _ambiguous((root,), left, f"{root} left more than one program")
+    if not left:
+        return Resolution(Kind.UNRESOLVED, None, (root,), f"{root} has exited and left nothing")
+    found = _descend(scene, left[0], (root,))
+    return found.replace(outlives_root=True)
+
+
+def _descend(scene: Scene, cursor: Program, wrappers: tuple[Program, ...]) -> Resolution:
+    while len(wrappers) < DEEPEST:
+        if cursor.identity in scene.own_workers:
+            return _found(scene, cursor, wrappers, f"{cursor} does the work itself")
+        children = scene.children(cursor)
+        wrapper = wrapper_of(cursor)
+        if wrapper is None:
+            below = _launched(cursor, children)
+            if below is None:
+                return _end_of_descent(scene, cursor, children, wrappers)
+        else:
+            stopped, below = _through(scene, cursor, wrapper, children, wrappers)
+            if below is None:
+                return stopped
+        wrappers, cursor = (*wrappers, cursor), below
+    return _pending(wrappers, f"more than {DEEPEST} wrappers")
+
+
+def _end_of_descent(
+    scene: Scene, cursor: Program, children: list[Program], wrappers: tuple[Program, ...]
+) -> Resolution:
+    if not children and _may_yet_launch(cursor):
+        return _pending((*wrappers, cursor), f"{cursor} is young, and may only be a launcher")
+    why = "it is no wrapper" if not wrappers else f"{wrappers[-1]} runs it"
+    return _found(scene, cursor, wrappers, why)
+
+
+def _through(
+    scene: Scene,
+    cursor: Program,
+    wrapper: Wrapper,
+    children: list[Program],
+    wrappers: tuple[Program, ...],
+) -> tuple[Resolution, Program | None]:
+    """The one program that a wrapper runs, or what to say instead."""
+    chain = (*wrappers, cursor)
+    if is_shell(wrapper):
+        if not children and (cursor.cpu_seconds or 0.0) >= OWN_WORK_SECONDS:
+            return _found(scene, cursor, wrappers, f"{cursor} does the work itself"), None
+        children = [child for child in children if _is_settled(child, cursor)]
+    if len(children) > 1:
+        children = [child for child in children if not names(child) & SERVANTS] or children
+    if len(children) > 1:
+        return _ambiguous(chain, children, f"{cursor} runs more than one program"), None
+    if not children:
+        return _pending(chain, f"{cursor} ({wrapper.reason}) has not started a program yet"), None
+    return _pending(chain, ""), children[0]
+
+
+def _is_settled(child: Program, shell: Program) -> bool:
+    """A login profile runs helpers first: young ones count only if the shell's text names them."""
+    if child.age_seconds is None or child.age_seconds >= SETTLED_SECONDS:
+        return True
+    spoken = {base(word.strip("\"'();&|{}")) for word in (shell_code(shell) or "").split()}
+    return bool(spoken & names(child))
+
+
+def _launched(above: Program, children: list[Program]) -> Program | None:
+    """The child for which a program that is no known wrapper is there; None: it works itself."""
+    if len(children) != 1:
+        return None
+    child = children[0]
+    if _is_relaunch(above, child):
+        return child
+    script = script_line(above)
+    if interpreter(above) not in JAVASCRIPT or not script:
+        return None
+    if interpreter(child) is None and stem(base(script[0])) in names(child):
+        return child
+    # npm packages put a script before a native program; it hands its own stdout on. Whoever
+    # runs a tool reads what the tool prints.
+    shares_stdout = above.stdout is not None and above.stdout == child.stdout
+    return child if shares_stdout and _came_early(above, child) else None
+
+
+def _came_early(above: Program, child: Program) -> bool:
+    if above.age_seconds is None or child.age_seconds is None:
+        return False
+    return above.age_seconds - child.age_seconds <= LAUNCHED_WITHIN_SECONDS
+
+
+# What is said.
+
+
+def _found(
+    scene: Scene,
+    workload: Program,
+    wrappers: tuple[Program, ...],
+    why: str,
+    *,
+    outlives_root: bool = False,
+) -> Resolution:
+    if workload.identity == scene.root.identity:
+        return _direct(workload, why)
+    return Resolution(Kind.RESOLVED, workload, wrappers, why, outlives_root=outlives_root)
+
+
+def _direct(root: Program, why: str) -> Resolution:
+    return Resolution(Kind.DIRECT, root, (), why)
+
+
+def _pending(wrappers: tuple[Program, ...], why: str) -> Resolution:
+    return Resolution(Kind.UNRESOLVED, None, wrappers, why, pending=True)
+
+
+def _ambiguous(wrappers: tuple[Program, ...], candidates: list[Program], why: str) -> Resolution:
+    candidates = sorted(candidates, key=lambda p: p.identity.pid)
+    listed = ", ".join(f"{label(p)} {p.identity.pid}" for p in candidates[:8])
+    return Resolution(Kind.UNRESOLVED, None, wrappers, f"{why}: {listed}", tuple(candidates), True)

@@ -1,0 +1,132 @@
+"""The programs that stand between a supervisor and the workload: one table, with reasons.
+
+Data and its lookup. `process/workload.py` decides what to do about them.
+"""
+
+from __future__ import annotations
+
+from holdfast.process.programs import (
+    MULTI_CALL,
+    Program,
+    base,
+    interpreter,
+    script_line,
+    shell_code,
+    stem,
+    words,
+)
+from holdfast.record import Record
+
+
+class Wrapper(Record):
+    """One known wrapper."""
+
+    reason: str  # how it starts its program
+    verbs: tuple[str, ...] = ()  # a wrapper only with one of these words; () means always
+    leaves: bool = False  # it may fork, exit and leave its program running, by design
+
+
+_EXECS = Wrapper("becomes its program: seen only until the exec")
+_WAITS = Wrapper("starts its program as a child and waits for it")
+_SHELL = Wrapper("runs the commands of its -c text as children")
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _each(names: str, wrapper: Wrapper) -> dict[str, Wrapper]:
+    return dict.fromkeys(names.split(), wrapper)
+
+
+def _waits_with(verbs: str) -> Wrapper:
+    return Wrapper(_WAITS.reason, tuple(verbs.split()))
+
+
+TABLE: dict[str, Wrapper] = {
+    # They exec in place, so they keep the identity that their program will have.
+    **_each("env nice ionice stdbuf nohup chrt taskset chroot setpriv setarch numactl", _EXECS),
+    **_each("gosu su-exec capsh prlimit envdir chpst poetry pipenv direnv", _EXECS),
+    # setsid(1) forks when it leads its process group, which a supervised root always does.
+    "setsid": Wrapper("forks and exits at once when it leads its group", leaves=True),
+    "daemonize": Wrapper("forks, exits, and leaves its program", leaves=True),
+    # They stay as the parent.
+    **_each("timeout gtimeout time flock unshare nsenter strace ltrace script unbuffer", _WAITS),
+    **_each("firejail bwrap tini docker-init dumb-init catatonit xvfb-run faketime", _WAITS),
+    **_each("dbus-run-session proot fakeroot systemd-inhibit perf rlwrap setlock", _WAITS),
+    # Their monitor stays above the program, to end its session or pass signals on.
+    **_each("sudo doas su runuser pkexec", _WAITS),
+    # Package runners: they find or install a program, then start it.
+    **_each("npx npx-cli bunx pnpx uvx pipx corepack", _WAITS),
+    **_each("npm npm-cli pnpm yarn", _waits_with("exec x dlx run run-script start test")),
+    **_each("uv rye pdm hatch conda mamba micromamba", _waits_with("run uvx")),
+    "bun": _waits_with("x"),
+    # Environment and build runners.
+    **_each("go dotnet op doppler dotenvx", _waits_with("run")),
+    **_each("mise aws-vault", _waits_with("exec x run")),
+}
+
+# Beside a workload, they serve it or pass its text on: never the candidate themselves.
+SERVANTS = _names(
+    "tee cat ts logger grep sed awk head tail less pv Xvfb dbus-daemon ssh-agent gpg-agent"
+)
+
+# Those that are scripts themselves. A script of the user's own that happens to be called `time`
+# is not the native program of that name.
+_SCRIPTS = _names(
+    "npx npx-cli npm npm-cli pnpm pnpx yarn corepack bunx pipx poetry pipenv pdm hatch conda mamba"
+    " xvfb-run unbuffer fakeroot"
+)
+_LOOKED_AT = 8  # a verb comes early on a command line; later words belong to the program
+
+
+def wrapper_of(program: Program) -> Wrapper | None:
+    """What kind of wrapper this process is; None: it is none."""
+    family = interpreter(program)
+    if family is None:
+        return _native(program)
+    if shell_code(program) is not None:
+        return _SHELL
+    line = script_line(program)
+    called = (base(line[0]), stem(base(line[0]))) if line else ()
+    found = _lookup(tuple(name for name in called if name in _SCRIPTS), line[1:])
+    return found or _lookup((family,), words(program)[1:2])  # `bun x`
+
+
+def _native(program: Program) -> Wrapper | None:
+    line, running = words(program), base(program.exe)
+    first = base(line[0]) if line else ""
+    if running in MULTI_CALL or not running:
+        return _lookup((first, program.comm), line[1:])
+    return _lookup((running, program.comm), line[1:])
+
+
+def _lookup(called: tuple[str, ...], arguments: tuple[str, ...]) -> Wrapper | None:
+    for name in called:
+        wrapper = TABLE.get(name)
+        if wrapper is not None and _has_verb(wrapper, arguments):
+            return wrapper
+    return None
+
+
+def _has_verb(wrapper: Wrapper, arguments: tuple[str, ...]) -> bool:
+    return not wrapper.verbs or any(word in wrapper.verbs for word in arguments[:_LOOKED_AT])
+
+
+def is_shell(wrapper: Wrapper | None) -> bool:
+    """Whether it is `sh -c`: the one wrapper that may also do the work itself."""
+    return wrapper is _SHELL
+
+
+def may_leave(program: Program) -> bool:
+    """Whether this wrapper, when it exits, leaves the workload behind by design."""
+    wrapper = wrapper_of(program)
+    if wrapper is None:
+        return False
+    code = shell_code(program)
+    if code is None:
+        return wrapper.leaves
+    # A shell becomes the last command of its text: `sh -c 'setsid CMD'` was setsid in the end.
+    first = next((word for word in code.split() if word != "exec" and "=" not in word), "")
+    known = TABLE.get(base(first))
+    return known is not None and known.leaves

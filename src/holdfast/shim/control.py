@@ -1,0 +1,191 @@
+"""The run's socket: JSON lines in, JSON lines out. Peers of another user are turned away.
+
+It parses and routes; what a request means is the supervisor's. A client that does not read, or
+sends nonsense, loses its connection and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+
+from holdfast.process import procfs
+from holdfast.shim.loop import HANG_UP, READ, WRITE, Loop
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+LARGEST_REQUEST = 4 << 20
+LARGEST_BACKLOG = 8 << 20
+
+
+class Peer(dict[str, int]):
+    """Who asks: the kernel's word for it (SO_PEERCRED), not the client's."""
+
+
+class Client:
+    """One connection."""
+
+    def __init__(self, server: ControlServer, connection: socket.socket, peer: Peer) -> None:
+        self.peer = peer
+        self.subscribed = False
+        self.raw_input: Callable[[bytes], None] | None = None  # an attached terminal
+        self.on_close: Callable[[], None] | None = None
+        self._server = server
+        self._connection = connection
+        self._incoming = b""
+        self._outgoing = bytearray()
+
+    def answer(self, document: dict[str, Any]) -> None:
+        """Send one JSON line."""
+        self.send(json.dumps(document, separators=(",", ":")).encode() + b"\n")
+
+    def send(self, data: bytes) -> None:
+        """Send bytes; never blocks. A client that lets too much pile up is dropped."""
+        self._outgoing += data
+        if len(self._outgoing) > LARGEST_BACKLOG:
+            self.close()
+        else:
+            self._flush()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._server.forget(self, self._connection)
+        if self.on_close is not None:
+            on_close, self.on_close = self.on_close, None
+            on_close()
+
+    def serve(self, events: int) -> None:
+        """The loop found something on the connection."""
+        if events & WRITE:
+            self._flush()
+        if events & READ:
+            self._receive()
+        elif events & HANG_UP:
+            self.close()
+
+    def _receive(self) -> None:
+        try:
+            data = self._connection.recv(65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.close()
+            return
+        if self.raw_input is not None:
+            self.raw_input(data)
+            return
+        self._incoming += data
+        while b"\n" in self._incoming and self.raw_input is None:
+            line, _, self._incoming = self._incoming.partition(b"\n")
+            self._route(line)
+        if len(self._incoming) > LARGEST_REQUEST:
+            self.answer({"ok": False, "error": "the request is too large"})
+            self.close()
+
+    def _route(self, line: bytes) -> None:
+        try:
+            request = json.loads(line)
+            verb = request["do"]
+        except (ValueError, KeyError, TypeError):
+            self.answer({"ok": False, "error": "not a request"})
+            return
+        self._server.handle(self, verb, request)
+
+    def _flush(self) -> None:
+        try:
+            while self._outgoing:
+                sent = self._connection.send(self._outgoing[:65536])
+                del self._outgoing[:sent]
+        except BlockingIOError:
+            self._server.want_write(self, self._connection)
+            return
+        except OSError:
+            self.close()
+            return
+        self._server.want_read(self, self._connection)
+
+
+class ControlServer:
+    """The listening socket and its clients."""
+
+    def __init__(
+        self, loop: Loop, directory: str, handle: Callable[[Client, str, dict[str, Any]], None]
+    ) -> None:
+        self.handle = handle
+        self._loop = loop
+        self._clients: dict[int, Client] = {}
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        _bind(self._listener, directory)
+        self._listener.listen(64)
+        loop.watch(self._listener.fileno(), READ, "control", self._accept)
+
+    def publish(self, line: bytes) -> None:
+        """Send an event's line to every subscriber."""
+        for client in list(self._clients.values()):
+            if client.subscribed:
+                client.send(line)
+
+    def close(self) -> None:
+        """Hang up on everybody: they read the events from the file."""
+        for client in list(self._clients.values()):
+            client.close()
+        self._loop.unwatch(self._listener.fileno())
+        self._listener.close()
+
+    def forget(self, client: Client, connection: socket.socket) -> None:
+        fd = connection.fileno()
+        if fd >= 0 and self._clients.get(fd) is client:
+            del self._clients[fd]
+            self._loop.unwatch(fd)
+            connection.close()
+
+    def want_write(self, client: Client, connection: socket.socket) -> None:
+        self._loop.watch(connection.fileno(), READ | WRITE, "control", client.serve)
+
+    def want_read(self, client: Client, connection: socket.socket) -> None:
+        if connection.fileno() in self._clients:
+            self._loop.watch(connection.fileno(), READ, "control", client.serve)
+
+    def _accept(self, _events: int) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:  # the client left, or descriptors ran out: it will try again
+            return
+        connection.setblocking(False)
+        peer = _peer_of(connection)
+        if peer["uid"] not in (0, os.getuid()):
+            connection.close()
+            return
+        client = Client(self, connection, peer)
+        self._clients[connection.fileno()] = client
+        self._loop.watch(connection.fileno(), READ, "control", client.serve)
+
+
+def _bind(listener: socket.socket, directory: str) -> None:
+    """Bind through the open directory: a socket address holds only 108 bytes of path."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            os.unlink("control", dir_fd=fd)  # of a shim that died; we hold the lock
+        except FileNotFoundError:
+            pass
+        mask = os.umask(0o177)
+        try:
+            listener.bind(procfs.short_path_to(fd, "control"))
+        finally:
+            os.umask(mask)
+    finally:
+        os.close(fd)
+
+
+def _peer_of(connection: socket.socket) -> Peer:
+    answer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    pid, uid, gid = struct.unpack("3i", answer)
+    return Peer(pid=pid, uid=uid, gid=gid)

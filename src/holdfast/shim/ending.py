@@ -1,0 +1,106 @@
+"""The order at death: drain the output, record the ending, sync, write the summary, release.
+
+A crash point stands between each pair: whoever takes over finds either no ending, and looks
+for itself, or the whole one.
+"""
+
+from __future__ import annotations
+
+from holdfast.process.signals import signal_name
+from holdfast.run.crashpoints import crash_point
+from holdfast.run.events import Kind
+from holdfast.run.outcomes import Outcome, decide_outcome
+from holdfast.run.summary import summarise
+from holdfast.shim import exits
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.run.directory import RunDirectory
+    from holdfast.run.facts import RunFacts
+    from holdfast.run.spec import RunSpec
+    from holdfast.shim.supervisor import Supervisor
+
+
+def end_run(supervisor: Supervisor) -> None:
+    """Record the ending of a run whose root and workload have ended."""
+    for drain in supervisor.before_ending:
+        supervisor.guarded("drain", drain)
+    crash_point("shim.before-ended")
+    supervisor.journal.record(Kind.ENDED, sync=True, **describe(supervisor))
+    _when_recorded(supervisor)
+
+
+def _when_recorded(supervisor: Supervisor) -> None:
+    """Nothing is reported that is not recorded: on a full disk, wait until it is."""
+    if not supervisor.journal.is_settled:
+        supervisor.loop.after("ending", 0.5, lambda: _when_recorded(supervisor))
+        return
+    crash_point("shim.ended-synced")
+    facts = supervisor.journal.facts
+    supervisor.guarded("summary", lambda: clear_up(supervisor.directory, supervisor.spec, facts))
+    for note in supervisor.after_ending:
+        supervisor.guarded("notice", note)
+    supervisor.on_ready()
+    supervisor.loop.stop()
+
+
+def clear_up(directory: RunDirectory, spec: RunSpec, facts: RunFacts) -> None:
+    """What follows from a recorded ending; also for one whose shim died before it could."""
+    directory.write_summary(summarise(spec, facts))
+    crash_point("shim.summary-written")
+    directory.unmark_active()
+    crash_point("shim.marker-removed")
+
+
+def describe(supervisor: Supervisor) -> dict[str, Any]:
+    """The `ended` event: outcome, whose code it is, and why we believe it."""
+    facts = supervisor.journal.facts
+    own = supervisor.root_exit or exits.NOT_SEEN
+    if supervisor.workload is not None and supervisor.workload_outlived_root:
+        own = supervisor.workload_exit or exits.NOT_SEEN
+    failure = supervisor.exec_failure
+    oom_killed, oom_evidence = supervisor.oom.verdict(own.signal, own.exit_code)
+    ending = decide_outcome(
+        stop_cause=supervisor.stop_cause,
+        exit_code=own.exit_code if failure is None else int(failure["exit_code"]),
+        signal=own.signal,
+        exec_failed=failure is not None,
+        is_error=bool(facts.completion and facts.completion.get("is_error")),
+        oom_killed=bool(oom_killed),
+        signalled_by_us=_signalled_by_us(supervisor, own),
+    )
+    evidence = [*supervisor.evidence, oom_evidence, _explain(supervisor, own, ending.outcome)]
+    workload_exit = supervisor.workload_exit
+    return {
+        "outcome": ending.outcome,
+        "exit_code": ending.exit_code,
+        "signal": ending.signal,
+        "workload_exit_code": None if workload_exit is None else workload_exit.exit_code,
+        "core_dumped": own.core_dumped,
+        "oom_killed": oom_killed,
+        "ended_by": ending.ended_by,
+        "evidence": "; ".join(text for text in evidence if text),
+        "usage": supervisor.usage(),
+    }
+
+
+def _signalled_by_us(supervisor: Supervisor, own: exits.ExitFacts) -> bool:
+    held = supervisor.workload if supervisor.workload_outlived_root else supervisor.root
+    return (
+        held is not None
+        and own.signal is not None
+        and supervisor.journal.we_sent(held.identity, own.signal)
+    )
+
+
+def _explain(supervisor: Supervisor, own: exits.ExitFacts, outcome: Outcome) -> str:
+    if outcome is Outcome.NEVER_STARTED:
+        return ""
+    who = "workload" if supervisor.workload_outlived_root else "root"
+    if own.exit_code is not None:
+        return f"{who} exited {own.exit_code} (seen by {own.how})"
+    if own.signal is not None:
+        return f"{who} ended by {signal_name(own.signal)} (seen by {own.how})"
+    return f"how the {who} ended was not seen"

@@ -1,0 +1,52 @@
+"""Puts a supervised run's watchers, observer, control socket and signals in place."""
+
+from __future__ import annotations
+
+import signal
+
+from holdfast.run.outcomes import StopCause
+from holdfast.shim.control import ControlServer
+from holdfast.shim.observer import Observer
+from holdfast.shim.output_watch import OutputWatch
+from holdfast.shim.requests import Requests
+from holdfast.shim.watchers import Deadline, DoneWhen, MemoryLimit, Silence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.shim.supervisor import Supervisor
+
+
+def equip(supervisor: Supervisor) -> None:
+    """Called once per shim, before its loop runs; each piece may fail without harm to the run."""
+    supervisor.guarded("control", lambda: _serve(supervisor))
+    supervisor.guarded("watchers", lambda: _watch(supervisor))
+    supervisor.loop.on_signal(signal.SIGTERM, lambda: _signalled(supervisor))
+
+
+def _signalled(supervisor: Supervisor) -> None:
+    supervisor.begin_stop(StopCause.SHIM_SIGNALLED, "the shim was sent SIGTERM")
+
+
+def _serve(supervisor: Supervisor) -> None:
+    requests = Requests(supervisor)
+    server = ControlServer(supervisor.loop, supervisor.directory.path, requests.handle)
+    supervisor.journal.publish = server.publish
+    supervisor.after_ending.append(server.close)
+
+
+def _watch(supervisor: Supervisor) -> None:
+    wanted = supervisor.spec.wanted
+    observer = Observer(supervisor)
+    output = OutputWatch(supervisor, supervisor.journal.facts.log_start_byte)
+    supervisor.on_exit.append(observer.last_look)
+    supervisor.before_ending.append(output.drain)
+    supervisor.usage = observer.usage
+    began = [Deadline(supervisor).begin, observer.begin]
+    if wanted.done_when is not None:
+        DoneWhen(supervisor, output)
+    if wanted.idle_timeout_seconds is not None:
+        began.append(Silence(supervisor, output, observer).begin)
+    if wanted.memory_max_bytes is not None:
+        began.append(MemoryLimit(supervisor, observer).begin)
+    began.append(output.begin)
+    supervisor.on_running.extend(began)

@@ -1,0 +1,93 @@
+"""What the shim writes: events, and the history of every signal. It holds the run's lock.
+
+A write that a full disk refuses waits in the event log and is tried again; nothing is reported
+before it is on disk.
+"""
+
+from __future__ import annotations
+
+from holdfast.process.clock import boottime, wall_clock
+from holdfast.process.identity import ProcessIdentity
+from holdfast.process.signals import Delivery, signal_name
+from holdfast.run.events import Kind
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from holdfast.run.directory import RunDirectory
+    from holdfast.run.facts import RunFacts
+    from holdfast.run.locks import HeldLock
+    from holdfast.shim.loop import Loop
+
+_RETRY_SECONDS = 0.5
+_MOST_FAULTS = 50  # a watcher that fails for ever must not fill the disk with its failures
+
+
+class Journal:
+    """The run's one writer."""
+
+    def __init__(self, directory: RunDirectory, lock: HeldLock) -> None:
+        self.loop: Loop | None = None  # set once there is one to try again from
+        self.publish: Callable[[bytes], None] = lambda _line: None
+        self._directory = directory
+        self._log = directory.open_log(lock, published=lambda line: self.publish(line))
+        self._signalled: dict[ProcessIdentity, set[int]] = {}
+        self._faults = 0
+
+    @property
+    def facts(self) -> RunFacts:
+        """All that is recorded so far."""
+        return self._log.facts
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything recorded is on disk."""
+        return not self._log.is_behind
+
+    def record(self, kind: Kind, *, sync: bool = False, **facts: Any) -> None:
+        """Append one fact; it waits while the disk does not take it."""
+        self._log.append(kind, sync=sync, **facts)
+        self._retry_later()
+
+    def _retry_later(self) -> None:
+        if self._log.is_behind and self.loop is not None:
+            self.loop.after("journal", _RETRY_SECONDS, self._retry)
+
+    def _retry(self) -> None:
+        self._log.flush()
+        self._retry_later()
+
+    def record_fault(self, where: str, error: BaseException) -> None:
+        """Something of ours failed; the run goes on and the record says so."""
+        self._faults += 1
+        if self._faults <= _MOST_FAULTS:
+            text = f"{type(error).__name__}: {error}"
+            self.record(Kind.FAULT, where=where, error=text[:500])
+
+    def record_delivery(self, delivery: Delivery, why: str, asked_by: Any = None) -> None:
+        """One signal, sent or refused."""
+        if delivery.delivered:
+            self._signalled.setdefault(delivery.identity, set()).add(delivery.signal)
+        self._directory.append_signal(signal_row(delivery, why, asked_by))
+
+    def we_sent(self, identity: ProcessIdentity, sig: int) -> bool:
+        """Whether that signal to that process was ours."""
+        return sig in self._signalled.get(identity, set())
+
+
+def signal_row(delivery: Delivery, why: str, asked_by: Any = None) -> dict[str, Any]:
+    """A line of signals.jsonl: by whom, to whom, why, on what proof, what became of it."""
+    return {
+        "at": wall_clock(),
+        "boottime": round(boottime(), 6),
+        "by": ProcessIdentity.current().token,
+        "asked_by": asked_by,
+        "to": delivery.identity.token,
+        "signal": signal_name(delivery.signal),
+        "why": why,
+        "proof": None if delivery.proof is None else delivery.proof.value,
+        "fate": delivery.fate.value,
+        "evidence": delivery.evidence,
+    }

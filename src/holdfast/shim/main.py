@@ -1,0 +1,120 @@
+"""The shim's entry: takes the run's lock itself, supervises until the ending is recorded.
+
+Standard library only. Started by `manage/launch.py`: forked by the command line, exec'ed by the
+library. It belongs to no terminal and no session of the caller.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from holdfast.process import libc
+from holdfast.process.identity import ProcessIdentity
+from holdfast.run.crashpoints import crash_point, set_role
+from holdfast.run.directory import RunDirectory
+from holdfast.run.events import Kind
+from holdfast.shim.child import leave_session
+from holdfast.shim.journal import Journal
+from holdfast.shim.loop import Loop
+from holdfast.shim.supervisor import Supervisor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+READY = b"!"
+
+
+def become_shim(ready_fd: int) -> int:
+    """Leave everything of the caller's behind; the ready descriptor's new number."""
+    os.chdir("/")
+    null = os.open(os.devnull, os.O_RDWR)
+    keep = os.dup2(ready_fd, 3, inheritable=False) if ready_fd != 3 else 3
+    for fd in (0, 1, 2):
+        os.dup2(null, fd, inheritable=True)
+    os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+    for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP):
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    return keep
+
+
+class Readiness:
+    """Tells the launcher once that the run runs, or has failed to start."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def __call__(self) -> None:
+        if self._fd >= 0:
+            try:
+                os.write(self._fd, READY)
+            except OSError:  # the launcher is gone: the run is not
+                pass
+            os.close(self._fd)
+            self._fd = -1
+
+
+def launch(path: str, ready_fd: int) -> None:
+    """Supervise a new run."""
+    set_role("shim")
+    ready = Readiness(become_shim(ready_fd))
+    directory = RunDirectory.at(path)
+    crash_point("shim.started")
+    lock = directory.take_lock()
+    if lock is None:
+        return  # somebody found the run before us: it is theirs
+    crash_point("shim.locked")
+    libc.set_child_subreaper()
+    journal = Journal(directory, lock)
+    if journal.facts.last_seq:
+        return  # somebody recorded an ending for it before we had the lock
+    spec = directory.read_spec()
+    us = ProcessIdentity.current().to_json()
+    journal.record(Kind.SUPERVISED, shim=us, how="launched")
+    crash_point("shim.supervised")
+    loop = Loop(journal.record_fault)
+    supervisor = Supervisor(directory, spec, journal, loop, is_reaper=True, on_ready=ready)
+    supervisor.start_attempt()
+    supervise(supervisor)
+    lock.release()
+    crash_point("shim.lock-released")
+
+
+def supervise(supervisor: Supervisor) -> None:
+    """Everything that is not needed before the command runs: it is loaded while it starts."""
+    from holdfast.shim.equipment import equip
+
+    supervisor.journal.loop = supervisor.loop
+    supervisor.loop.on_signal(signal.SIGCHLD, supervisor.child_ended)
+    equip(supervisor)
+    supervisor.loop.run()
+
+
+def main(argv: list[str]) -> int:
+    """`python -m holdfast.shim.main MODE DIRECTORY READY_FD [REQUEST]`, for the library."""
+    mode, path, ready_fd, *rest = argv
+    leave_session()
+    run_shim(mode, path, int(ready_fd), rest[0] if rest else None)
+    return 0
+
+
+def run_shim(mode: str, path: str, ready_fd: int, request: str | None = None) -> None:
+    """Run one shim to its end, whatever it was started for."""
+    serve: Callable[..., Any] = launch
+    arguments: tuple[Any, ...] = (path, ready_fd)
+    if mode != "launch":
+        import json
+
+        from holdfast.shim.adopt import adopt
+
+        serve = adopt
+        arguments = (path, ready_fd, json.loads(request) if request else None)
+    serve(*arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,93 @@
+"""What a client of the control socket may ask, and what each request does."""
+
+from __future__ import annotations
+
+import base64
+
+from holdfast.errors import HoldfastError
+from holdfast.process.signals import parse_signal
+from holdfast.run.outcomes import StopCause
+from holdfast.shim.control import Client
+from holdfast.shim.stdio import StdinWriter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.shim.supervisor import Supervisor
+
+_STDIN_RETRY_SECONDS = 0.05
+
+
+class Requests:
+    """Routes a request by its verb."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        self._stdin = StdinWriter(supervisor.directory)
+        self.verbs = {
+            "ping": self._ping,
+            "stop": self._stop,
+            "signal": self._signal,
+            "send": self._send,
+            "subscribe": self._subscribe,
+        }
+
+    def handle(self, client: Client, verb: str, request: dict[str, Any]) -> None:
+        """Answer every request, also one that we do not know."""
+        serve = self.verbs.get(verb)
+        if serve is None:
+            client.answer({"ok": False, "error": f"unknown request {verb!r}"})
+            return
+        try:
+            serve(client, request)
+        except (HoldfastError, ValueError, TypeError, KeyError) as error:
+            client.answer({"ok": False, "error": str(error)})
+
+    def _ping(self, client: Client, _request: dict[str, Any]) -> None:
+        client.answer({"ok": True})
+
+    def _stop(self, client: Client, request: dict[str, Any]) -> None:
+        cause = StopCause(request.get("cause") or StopCause.USER)
+        grace = request.get("grace_seconds")
+        sig = request.get("signal")
+        if sig is not None:
+            parse_signal(sig)
+        client.answer({"ok": True})
+        client.subscribed = bool(request.get("wait"))
+        self._supervisor.begin_stop(
+            cause,
+            str(request.get("detail") or _who(client, cause)),
+            by={**client.peer, "word": request.get("by")},
+            sig=sig,
+            grace_seconds=None if grace is None else max(0.0, float(grace)),
+        )
+
+    def _signal(self, client: Client, request: dict[str, Any]) -> None:
+        fate = self._supervisor.signal_workload(parse_signal(request["signal"]), client.peer)
+        client.answer({"ok": True, "fate": fate})
+
+    def _send(self, client: Client, request: dict[str, Any]) -> None:
+        if self._supervisor.spec.wanted.stdin != "pipe":
+            client.answer({"ok": False, "code": "no-stdin", "error": "started without --stdin pipe"})
+            return
+        refused = self._stdin.write(base64.b64decode(request["base64"]))
+        if refused is not None:
+            client.answer({"ok": False, "code": "busy", "error": refused})
+            return
+        self._flush_stdin()
+        client.answer({"ok": True})
+
+    def _flush_stdin(self) -> None:
+        if not self._stdin.flush():
+            self._supervisor.loop.after("stdin", _STDIN_RETRY_SECONDS, self._flush_stdin)
+
+    def _subscribe(self, client: Client, _request: dict[str, Any]) -> None:
+        client.subscribed = True
+        client.answer({"ok": True, "last_seq": self._supervisor.journal.facts.last_seq})
+
+
+def _who(client: Client, cause: StopCause) -> str:
+    if cause is StopCause.OUTER:
+        return "the run that it was started in was stopped"
+    return f"asked by uid {client.peer['uid']} (pid {client.peer['pid']})"

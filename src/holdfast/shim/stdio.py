@@ -1,0 +1,86 @@
+"""The workload's standard files. Its output is its own: the log file itself, not a pipe of ours.
+
+So output survives the shim and its faults, and costs nothing. A `--stdin pipe` is a named FIFO
+that the workload holds open itself: a shim's death is not an end of input, and an adopter can
+write to it again. (A terminal is another matter: `terminal.py`.)
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.shim.child import WaitingChild, fork_waiting
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.run.directory import RunDirectory
+    from holdfast.run.spec import RunSpec
+
+LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+def fork_child(spec: RunSpec, directory: RunDirectory) -> WaitingChild:
+    """Fork the waiting child with its standard files in place."""
+    opened = [_open_stdin(spec, directory), os.open(directory.output_path, LOG_FLAGS, 0o600)]
+    if spec.wanted.split_stderr:
+        opened.append(os.open(directory.stderr_path, LOG_FLAGS, 0o600))
+    try:
+        return fork_waiting(
+            spec.command,
+            spec.cwd,
+            spec.env,
+            stdin=opened[0],
+            stdout=opened[1],
+            stderr=opened[-1],
+        )
+    finally:
+        for fd in opened:
+            os.close(fd)
+
+
+def log_size(directory: RunDirectory) -> int:
+    """How much output there is already: a restart or a resumed log has some."""
+    return os.stat(directory.output_path).st_size
+
+
+def _open_stdin(spec: RunSpec, directory: RunDirectory) -> int:
+    if spec.wanted.stdin == "pipe":
+        if not os.path.exists(directory.stdin_path):
+            os.mkfifo(directory.stdin_path, 0o600)
+        # Opened for both, the workload is a writer of its own input: no end of file by our death.
+        return os.open(directory.stdin_path, os.O_RDWR | os.O_CLOEXEC)
+    if spec.wanted.stdin == "file" and spec.stdin_path is not None:
+        return os.open(spec.stdin_path, os.O_RDONLY | os.O_CLOEXEC)
+    return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+
+class StdinWriter:
+    """Writes to the run's stdin without ever blocking the loop."""
+
+    LARGEST_BACKLOG = 1 << 20
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self._path = directory.stdin_path
+        self._waiting = bytearray()
+
+    def write(self, data: bytes) -> str | None:
+        """Take the bytes, or say why not."""
+        if len(self._waiting) + len(data) > self.LARGEST_BACKLOG:
+            return "the workload does not read its input: more than 1 MiB waits already"
+        self._waiting += data
+        return None
+
+    def flush(self) -> bool:
+        """Write what fits into the pipe; True when nothing waits any more."""
+        if not self._waiting:
+            return True
+        fd = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            while self._waiting:
+                written = os.write(fd, self._waiting[:4096])
+                del self._waiting[:written]
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(fd)
+        return True

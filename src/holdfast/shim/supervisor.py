@@ -1,0 +1,412 @@
+"""The life of one supervised run, from its first attempt to its recorded ending.
+
+Everything happens in callbacks of the one loop. Facts go through the journal before they are
+acted on; the order at death is in `ending.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from holdfast.process.clock import boottime
+from holdfast.process.identity import HeldProcess, ProcessIdentity, hold_pid
+from holdfast.process.members import Tree
+from holdfast.process.proc_oom import OomWatch
+from holdfast.process.signals import parse_signal, send_signal
+from holdfast.process.tree import Cleanup, TreeStop
+from holdfast.run.crashpoints import crash_point
+from holdfast.run.events import Kind
+from holdfast.run.outcomes import StopCause
+from holdfast.shim import child, ending, exits, stdio
+from holdfast.shim.inner import InnerRuns
+from holdfast.shim.loop import READ, Loop
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from holdfast.run.directory import RunDirectory
+    from holdfast.run.spec import RunSpec
+    from holdfast.shim.journal import Journal
+
+_REAP_SECONDS = 5.0  # how long an orphan's status may take to appear after its end
+_INNER_SECONDS = 20.0  # how long an inner run may take to stop, beyond its grace
+BACKOFF_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
+CRASH_LOOP_ATTEMPTS = 5  # so many attempts in a row that lived less than...
+CRASH_LOOP_SECONDS = 10.0
+
+
+class Supervisor:
+    """Supervises one run. `on_ready` is called once: it runs, or has failed to start."""
+
+    def __init__(
+        self,
+        directory: RunDirectory,
+        spec: RunSpec,
+        journal: Journal,
+        loop: Loop,
+        *,
+        is_reaper: bool,
+        on_ready: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.directory = directory
+        self.spec = spec
+        self.journal = journal
+        self.loop = loop
+        self.on_ready = on_ready
+        self.inner = InnerRuns(directory)
+        us = ProcessIdentity.current() if is_reaper else None
+        self.tree = Tree(reaper=us, spare=self.inner.owns)
+        self.attempt = journal.facts.attempt or 0
+        self.root: HeldProcess | None = None
+        self.workload: HeldProcess | None = None  # only when it is not the root
+        self.root_exit: exits.ExitFacts | None = None
+        self.workload_exit: exits.ExitFacts | None = None
+        self.exec_failure: dict[str, Any] | None = None
+        self.stop_cause: StopCause | None = None
+        self.evidence: list[str] = []
+        self.cleanup: Cleanup | None = None
+        self.attempt_began = boottime()
+        self.workload_outlived_root = False
+        self.oom = OomWatch()
+        self.on_running: list[Callable[[], None]] = []
+        self.on_exit: list[Callable[[], None]] = []  # before the reap: /proc still shows it
+        self.before_ending: list[Callable[[], None]] = []
+        self.after_ending: list[Callable[[], None]] = []
+        self.usage: Callable[[], dict[str, Any] | None] = lambda: None
+        self._root_is_child = False
+        self._log_bytes = 0  # where this attempt's output begins
+        self._stop: TreeStop | None = None
+        self._after_stop: Callable[[], None] = self._finish
+        self._inner_deadline = 0.0
+        self._short_lives = 0
+        self._is_cleared = False
+        self._reaped: dict[int, exits.ExitFacts] = {}
+        self._finished = False
+
+    # --- an attempt begins -------------------------------------------------------------
+
+    def start_attempt(self) -> None:
+        """Fork the child, record who it is, and only then let it become the command."""
+        self.attempt += 1
+        self.root_exit = self.workload_exit = None
+        self._is_cleared = False
+        if self.tree.reaper is None:  # an adopter starts a new attempt: that one is below us
+            self.tree.close()
+            self.tree = Tree(reaper=ProcessIdentity.current(), spare=self.inner.owns)
+        waiting = stdio.fork_child(self.spec, self.directory)
+        self.root = hold_pid(waiting.pid)
+        self._root_is_child = True
+        self.tree.add(self.root.identity)
+        crash_point("shim.forked")
+        identity = self.root.identity.to_json()
+        self._log_bytes = stdio.log_size(self.directory)
+        self.journal.record(Kind.ATTEMPT_STARTED, attempt=self.attempt, root=identity)
+        crash_point("shim.attempt-recorded")
+        if not self.journal.is_settled:
+            # A process without a record is what must never be: it has not run anything yet.
+            waiting.abandon()
+            raise OSError("the disk does not take the record of the start")
+        waiting.release()
+        crash_point("shim.released")
+        self.attempt_began = boottime()
+        self.loop.watch(
+            waiting.report_fd, READ, "exec", lambda _events: self._exec_reported(waiting)
+        )
+
+    def _exec_reported(self, waiting: child.WaitingChild) -> None:
+        report = os.read(waiting.report_fd, 65536)
+        self.loop.unwatch(waiting.report_fd)
+        os.close(waiting.report_fd)
+        if report:
+            self._exec_failed(report)
+            return
+        self.journal.record(Kind.RUNNING, attempt=self.attempt, log_bytes=self._log_bytes)
+        crash_point("shim.running")
+        self.on_ready()
+        self.watch_root()
+        for begin in self.on_running:
+            begin()
+
+    def _exec_failed(self, report: bytes) -> None:
+        import json
+
+        self.exec_failure = json.loads(report)
+        self.evidence.append(str(self.exec_failure["error"]))
+        self.journal.record(Kind.EXEC_FAILED, attempt=self.attempt, **self.exec_failure)
+        assert self.root is not None
+        exits.exit_of_child(self.root)
+        self._reap_root()
+        self._finish()
+
+    def watch_root(self) -> None:
+        """Wake when the root, or the workload that outlives it, ends."""
+        if self.root is not None and self.root_exit is None:
+            self.loop.watch(self.root.fd, READ, "root exit", self._root_ended)
+        if self.workload is not None and self.workload_exit is None:
+            self.loop.watch(self.workload.fd, READ, "workload exit", self._workload_ended)
+
+    def take_root(self, held: HeldProcess) -> None:
+        """Supervise a root that an earlier shim started."""
+        self.root = held
+        self.tree.add(held.identity)
+
+    def take_workload(self, held: HeldProcess) -> None:
+        """Supervise a workload that is not the root."""
+        if self.workload is not None:
+            self.loop.unwatch(self.workload.fd)
+            self.workload.close()
+        self.workload = held
+        self.workload_exit = None
+        self.tree.add(held.identity)
+        self.watch_root()
+
+    # --- something ends ----------------------------------------------------------------
+
+    def _root_ended(self, _events: int) -> None:
+        assert self.root is not None
+        self.loop.unwatch(self.root.fd)
+        if self._root_is_child:
+            self._root_exit_known(exits.exit_of_child(self.root))
+        else:
+            self._await_status(self.root, self._root_exit_known, boottime() + _REAP_SECONDS)
+
+    def _workload_ended(self, _events: int) -> None:
+        assert self.workload is not None
+        self.loop.unwatch(self.workload.fd)
+        self._await_status(self.workload, self._workload_exit_known, boottime() + _REAP_SECONDS)
+
+    def _await_status(
+        self, held: HeldProcess, known: Callable[[exits.ExitFacts], None], until: float
+    ) -> None:
+        """A stranger's status appears after its reap, which is up to its parent.
+
+        What we can do is look again for a while; then it was not seen, and that is said.
+        """
+        self.reap_strangers()
+        facts = self._reaped.pop(held.identity.pid, None) or exits.exit_of_stranger(held)
+        if facts is None and boottime() < until:
+            name = f"status {held.identity.pid}"
+            self.loop.after(name, 0.02, lambda: self._await_status(held, known, until))
+            return
+        known(facts or exits.NOT_SEEN)
+
+    def _root_exit_known(self, facts: exits.ExitFacts) -> None:
+        assert self.root is not None
+        crash_point("shim.root-exited")
+        self.root_exit = facts
+        for note in self.on_exit:
+            self.guarded("exit", note)
+        self.workload_outlived_root = self.workload is not None and not self.workload.has_exited()
+        self.journal.record(Kind.ROOT_EXITED, attempt=self.attempt, **facts.to_json())
+        crash_point("shim.exit-recorded")
+        self._reap_root()
+        self.proceed()
+
+    def _workload_exit_known(self, facts: exits.ExitFacts) -> None:
+        self.workload_exit = facts
+        for note in self.on_exit:
+            self.guarded("exit", note)
+        self.journal.record(Kind.WORKLOAD_EXITED, **facts.to_json())
+        self.proceed()
+
+    def _reap_root(self) -> None:
+        if self._root_is_child and self.root is not None:
+            os.waitid(os.P_PIDFD, self.root.fd, os.WEXITED | os.WNOHANG)
+            crash_point("shim.reaped")
+            self.reap_strangers()
+
+    def reap_strangers(self) -> None:
+        """Reap orphans that came back to us, but not a root whose exit is not recorded yet."""
+        while True:
+            try:
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if found is None:
+                return
+            if self._is_root(found.si_pid) and self.root_exit is None:
+                return
+            if self.workload is not None and found.si_pid == self.workload.identity.pid:
+                # Not reaped yet, so the number is still the workload's.
+                self._reaped[found.si_pid] = exits.from_waitid(found)
+            os.waitpid(found.si_pid, os.WNOHANG)
+
+    def _is_root(self, pid: int) -> bool:
+        return self._root_is_child and self.root is not None and pid == self.root.identity.pid
+
+    def proceed(self) -> None:
+        """The root has ended. Does a workload live on? Is the tree being stopped?"""
+        root_over = self.root is None or self.root_exit is not None
+        workload_over = self.workload is None or self.workload_exit is not None
+        if not root_over or not workload_over or self._stop is not None:
+            return
+        if self._is_cleared:
+            self._after_stop()
+        else:
+            self._attempt_over()
+
+    def _attempt_over(self) -> None:
+        """Root and workload have ended by themselves: clear what they left, go on or finish."""
+        after = self._restart if self._wants_restart() else self._finish
+        if self.spec.wanted.leftovers == "keep" or not self.tree.walk():
+            after()
+            return
+        self._begin_tree_stop((), self.spec.wanted.grace_seconds, signal.SIGTERM, after)
+
+    # --- restarts ----------------------------------------------------------------------
+
+    def _wants_restart(self) -> bool:
+        limit = self.spec.wanted.restarts
+        facts = self.workload_exit or self.root_exit
+        if facts is None or facts.exit_code == 0 or self.exec_failure is not None:
+            return False
+        if facts.exit_code is None and facts.signal is None:
+            return False  # nobody saw how it ended: a restart would be a guess
+        if limit is not None and self.attempt > limit:
+            if limit:
+                self.evidence.append(f"gave up after {limit} restarts")
+            return False
+        lived = boottime() - self.attempt_began
+        self._short_lives = self._short_lives + 1 if lived < CRASH_LOOP_SECONDS else 0
+        if self._short_lives >= CRASH_LOOP_ATTEMPTS and limit is None:
+            self.evidence.append(f"crash loop: {self._short_lives} attempts in a row were short")
+            return False
+        return True
+
+    def _restart(self) -> None:
+        delay = BACKOFF_SECONDS[min(max(self._short_lives - 1, 0), len(BACKOFF_SECONDS) - 1)]
+        facts = self.workload_exit or self.root_exit
+        reason = "" if facts is None else f"exit {facts.exit_code}, signal {facts.signal}"
+        self.journal.record(
+            Kind.RESTART_SCHEDULED, attempt=self.attempt + 1, delay_seconds=delay, reason=reason
+        )
+        crash_point("shim.restart-scheduled")
+        self._let_go()
+        self.loop.after("restart", delay, self.start_attempt)
+
+    def _let_go(self) -> None:
+        for held in (self.root, self.workload):
+            if held is not None:
+                self.loop.unwatch(held.fd)
+                held.close()
+        self.root = self.workload = None
+
+    # --- stopping ----------------------------------------------------------------------
+
+    def begin_stop(
+        self,
+        cause: StopCause,
+        detail: str,
+        *,
+        by: Any = None,
+        sig: str | None = None,
+        grace_seconds: float | None = None,
+    ) -> None:
+        """Stop the tree. The first cause decides the outcome; later ones may only hurry it."""
+        if self._finished:
+            return
+        grace = self.spec.wanted.grace_seconds if grace_seconds is None else grace_seconds
+        if self.stop_cause is None:
+            self.stop_cause = cause
+            self.evidence.append(detail)
+        name = sig or self.spec.wanted.stop_signal
+        self.journal.record(
+            Kind.STOP_BEGUN, cause=cause, detail=detail, by=by, signal=name, grace_seconds=grace
+        )
+        crash_point("shim.stop-begun")
+        self.loop.cancel("restart")
+        if cause in (StopCause.USER, StopCause.OUTER, StopCause.REPLACED, StopCause.SHIM_SIGNALLED):
+            request = {"grace_seconds": grace, "signal": name, "cause": "outer", "by": by}
+            self.inner.stop(request)
+            self._inner_deadline = boottime() + grace + _INNER_SECONDS
+        if self._stop is not None:
+            self._stop.shorten(grace)
+            self._step_stop()
+            return
+        self._begin_tree_stop(self._targets(), grace, parse_signal(name), self._finish, by)
+
+    def resume_stop(self) -> None:
+        """Go on with a stop that an earlier shim began and recorded."""
+        wanted = self.spec.wanted
+        polite = parse_signal(wanted.stop_signal)
+        self._begin_tree_stop(self._targets(), wanted.grace_seconds, polite, self._finish)
+
+    def _targets(self) -> tuple[ProcessIdentity, ...]:
+        held = self.workload if self.workload and self.workload_exit is None else self.root
+        return (held.identity,) if held is not None else ()
+
+    def _begin_tree_stop(
+        self,
+        targets: tuple[ProcessIdentity, ...],
+        grace_seconds: float,
+        polite: int,
+        after: Callable[[], None],
+        by: Any = None,
+    ) -> None:
+        self._after_stop = after
+        self._stop = TreeStop(
+            self.tree,
+            targets,
+            polite=polite,
+            grace_seconds=grace_seconds,
+            record=lambda delivery, why: self.journal.record_delivery(delivery, why, by),
+        )
+        self._step_stop()
+
+    def _step_stop(self) -> None:
+        if self._stop is None:
+            return
+        pause = self._stop.step()
+        if self._stop.result is None:
+            self.loop.after("stop", pause, self._step_stop)
+            return
+        if self.inner.still_stopping() and boottime() < self._inner_deadline:
+            self.loop.after("stop", 0.1, self._step_stop)
+            return
+        self.cleanup, self._stop = self._merge(self._stop.result), None
+        self.journal.record(Kind.CLEANED, **self.cleanup.to_json())
+        crash_point("shim.cleaned")
+        self._is_cleared = True
+        self.reap_strangers()
+        self.proceed()  # a root that survives is named, and the run goes on stopping
+
+    def _merge(self, result: Cleanup) -> Cleanup:
+        before = self.cleanup
+        if before is None:
+            return result
+        return result.replace(
+            signalled=before.signalled + result.signalled, refused=before.refused + result.refused
+        )
+
+    def child_ended(self) -> None:
+        """SIGCHLD: somebody below us ended."""
+        self.reap_strangers()
+        if self._stop is not None:
+            self._step_stop()
+
+    # --- the end -----------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        if self._finished:
+            return
+        self._finished = True
+        ending.end_run(self)
+
+    def signal_workload(self, sig: int, by: Any) -> str:
+        """One signal through the gate, on somebody's request."""
+        held = self.workload if self.workload and self.workload_exit is None else self.root
+        if held is None:
+            return "gone"
+        delivery = send_signal(held.identity, sig)
+        self.journal.record_delivery(delivery, "asked", by)
+        return delivery.fate.value
+
+    def guarded(self, where: str, call: Callable[[], None]) -> None:
+        """What fails here is recorded and gone past."""
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 - recorded; the ending must not depend on it
+            self.journal.record_fault(where, error)

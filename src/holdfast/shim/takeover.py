@@ -1,0 +1,81 @@
+"""Stops a run whose shim is stopped or hangs, while that shim is still the subreaper.
+
+The shim is proven first and ended last: until then no orphan of the tree can slip away to PID 1.
+Every strike goes through the gate, and is in the run's history of signals.
+"""
+
+from __future__ import annotations
+
+import signal
+
+from holdfast.errors import HoldfastError
+from holdfast.process import pidfd
+from holdfast.process.identity import HeldProcess, ProcessIdentity
+from holdfast.process.members import Tree
+from holdfast.process.signals import parse_signal, signal_held
+from holdfast.process.tree import Cleanup, TreeStop, drive
+from holdfast.record import Record
+from holdfast.run.crashpoints import crash_point
+from holdfast.run.lifecycle import fold
+from holdfast.shim.inner import InnerRuns
+from holdfast.shim.journal import signal_row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.process.signals import Delivery
+    from holdfast.run.directory import RunDirectory
+    from holdfast.run.facts import RunFacts
+
+_SHIM_SECONDS = 10.0
+
+
+class Takeover(Record):
+    """What ending a hung shim and its tree came to; processes stay held for their exit status."""
+
+    cleanup: Cleanup
+    held: dict[str, HeldProcess]
+
+
+def end_hung_shim(directory: RunDirectory, stop: dict[str, Any]) -> Takeover | None:
+    """Empty the tree below the shim, then end the shim. None: it is not the recorded one."""
+    facts = fold(directory.read_events().events)
+    if facts.shim is None or facts.has_ended:
+        return None
+    try:
+        shim = ProcessIdentity.from_json(facts.shim).hold()
+    except HoldfastError:  # gone: a plain adoption; unproven: the lock decides
+        return None
+
+    def record(delivery: Delivery, why: str) -> None:
+        directory.append_signal(signal_row(delivery, f"hung shim: {why}", stop.get("by")))
+
+    with shim:
+        held = _hold_recorded(facts)
+        spare = InnerRuns(directory).owns
+        with Tree([one.identity for one in held.values()], reaper=shim.identity, spare=spare) as tree:
+            machine = TreeStop(
+                tree,
+                [one.identity for one in held.values()],
+                polite=parse_signal(stop.get("signal") or "SIGTERM"),
+                grace_seconds=float(stop.get("grace_seconds") or 0),
+                record=record,
+            )
+            cleanup = drive(machine, tree)
+        crash_point("adopter.tree-emptied")
+        record(signal_held(shim, signal.SIGKILL), "it did not answer; its tree is stopped")
+        pidfd.wait_exited(shim.fd, _SHIM_SECONDS)
+        crash_point("adopter.shim-ended")
+    return Takeover(cleanup, held)
+
+
+def _hold_recorded(facts: RunFacts) -> dict[str, HeldProcess]:
+    held: dict[str, HeldProcess] = {}
+    for recorded in (facts.root, facts.workload):
+        if recorded is not None and recorded["token"] not in held:
+            try:
+                held[recorded["token"]] = ProcessIdentity.from_json(recorded).hold()
+            except HoldfastError:
+                continue
+    return held
