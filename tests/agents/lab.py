@@ -82,7 +82,7 @@ def sealed_environment(port: int, home: str | os.PathLike[str]) -> dict[str, str
     return {
         "PATH": f"{node}:/usr/local/bin:/usr/bin:/bin",
         "HOME": os.fspath(home),
-        "TMPDIR": os.fspath(home),
+        "TMPDIR": f"{os.fspath(home)}/tmp",
         "LANG": "C.UTF-8",
         "ANTHROPIC_BASE_URL": url,
         "ANTHROPIC_API_KEY": "dummy",
@@ -103,6 +103,7 @@ def prepare_home(home: Path, port: int) -> None:
     codex, gemini = home / ".codex" / "config.toml", home / ".gemini" / "settings.json"
     codex.parent.mkdir(parents=True, exist_ok=True)
     gemini.parent.mkdir(parents=True, exist_ok=True)
+    (home / "tmp").mkdir(exist_ok=True)
     codex.write_text(
         'model = "gpt-5"\nmodel_provider = "stub"\n[model_providers.stub]\nname = "stub"\n'
         f'base_url = "http://127.0.0.1:{port}/v1"\nenv_key = "STUB_KEY"\nwire_api = "responses"\n'

@@ -1,0 +1,131 @@
+"""The layout of a profile file: which keys there are, and what each must hold.
+
+`profile` reads a whole file's content. Off the launch path: only the loader imports it.
+"""
+
+from __future__ import annotations
+
+from holdfast.agents import profile as parts
+from holdfast.agents.schema import (
+    Table,
+    each,
+    flag,
+    match,
+    one_of,
+    path,
+    regex,
+    regex_source,
+    seconds,
+    sentence,
+    template,
+    text,
+    words,
+)
+
+STYLES = ("text", "piece", "call", "output", "answer", "error", "note", "hide")
+
+_sum_or_last = one_of("sum", "last")
+_completion = Table(
+    parts.CompletionRule,
+    {
+        "error_when": match,
+        "failed": flag,
+        "text": each(path),
+        "settle_seconds": seconds,
+    },
+    rule=True,
+)
+_usage = Table(
+    parts.UsageRule,
+    {
+        "tokens_in": each(path),
+        "tokens_out": each(path),
+        "tokens": _sum_or_last,
+        "cost_usd": path,
+        "cost": _sum_or_last,
+        "whole_session": flag,
+    },
+    rule=True,
+)
+_transcript_fields = ("home", "cwd_dashed", "session", "session_start")
+_transcript = Table(
+    parts.TranscriptRules,
+    {
+        "root": template("home"),
+        "root_variable": text,
+        "root_below_variable": text,
+        "paths": each(template(*_transcript_fields)),
+        "confirm": path,
+        "anew": each(match),
+        "completion": each(_completion),
+        "usage": each(_usage),
+    },
+    required=("root", "paths"),
+)
+_limit = Table(
+    parts.LimitRule,
+    {
+        "text": each(path),
+        "only_when": regex,
+        "retry_epoch": path,
+        "retry_seconds": path,
+        "retry_text": regex,
+    },
+    rule=True,
+)
+_resume = Table(
+    parts.ResumeRule,
+    {
+        "command": words(
+            "program", "options", "session", "prompt", needs=("program", "session", "prompt")
+        ),
+        "default_prompt": text,
+    },
+    required=("command",),
+)
+_pretty = Table(
+    parts.PrettyRule,
+    {"style": one_of(*STYLES), "show": sentence, "each": path, "where": match},
+    required=("style",),
+    rule=True,
+)
+_texts = each(text)
+profile = Table(
+    parts.AgentProfile,
+    {
+        "name": text,
+        "title": text,
+        "checked_with": text,
+        "install": text,
+        "wants_terminal": flag,
+        "replaces": flag,
+        "recognise": Table(
+            parts.Recognition,
+            {
+                "commands": _texts,
+                "packages": _texts,
+                "scripts": each(regex_source),
+                "modules": _texts,
+            },
+        ),
+        "workload": Table(
+            parts.WorkloadName, {"comm": _texts, "cmdline": regex, "relaunches": flag}
+        ),
+        "options": Table(parts.Options, dict.fromkeys(parts.Options._fields, _texts)),
+        "environment": Table(parts.Environment, {"strip": _texts}),
+        "session": each(Table(parts.SessionRule, {"id": path}, required=("id",), rule=True)),
+        "completion": each(_completion),
+        "answer": Table(
+            parts.AnswerRule,
+            {"text": path, "append": flag, "anew": each(match)},
+            required=("text",),
+            rule=True,
+        ),
+        "usage": each(_usage),
+        "limit": each(_limit),
+        "transcript": _transcript,
+        "resume": _resume,
+        "pretty": each(_pretty),
+    },
+    required=("name",),
+)

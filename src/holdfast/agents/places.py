@@ -1,0 +1,22 @@
+"""Where the user's own agent profiles are. On the launch path: one directory listing."""
+
+from __future__ import annotations
+
+import os
+
+
+def user_profile_directory() -> str:
+    """`agents` in the configuration directory; it may not exist."""
+    config = os.environ.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(config):  # the XDG rule: a relative one is ignored
+        config = os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(config, "holdfast", "agents")
+
+
+def user_profile_files() -> list[str]:
+    """The user's profiles, sorted by name; none when the directory can't be listed."""
+    try:
+        with os.scandir(user_profile_directory()) as entries:
+            return sorted(entry.path for entry in entries if entry.name.endswith(".toml"))
+    except OSError:
+        return []

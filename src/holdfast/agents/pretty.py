@@ -1,0 +1,139 @@
+"""Makes an agent's JSON stream readable: what it said, did, got, and how it ended.
+
+Works line by line from the profile's `pretty` rules; a line that no rule knows comes out
+unchanged, so nothing is ever lost silently.
+"""
+
+from __future__ import annotations
+
+import json
+import string
+
+from holdfast.agents.profile import value_at
+from holdfast.agents.records import Line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.agents.profile import AgentProfile, Json, PrettyRule
+
+_ONE_LINE = 160
+_OUTPUT_LINES = 5
+_MARKS = {"call": "> ", "error": "! ", "note": "- ", "answer": "= "}
+_COLOURS = {"call": "36", "error": "31", "note": "2", "answer": "32", "output": "2"}
+
+
+class PrettyPrinter:
+    """Renders one stream; feed it whole lines in their order."""
+
+    def __init__(self, profile: AgentProfile, *, colour: bool = False) -> None:
+        self._rules = profile.pretty
+        self._colour = colour
+        self._mid_line = False
+        self._last_text = ""
+
+    def line(self, content: bytes) -> bytes:
+        """What to print for this line; may be empty."""
+        rendered = list(self._rendered(Line(content)))
+        if not rendered:
+            return self._closed() + content
+        return b"".join(self._styled(style, text) for style, text in rendered)
+
+    def end(self) -> bytes:
+        """What is due at the end of the stream: a line that was begun is closed."""
+        return self._closed()
+
+    def _rendered(self, line: Line) -> Iterator[tuple[str, str]]:
+        for record in line.records:
+            for part, rule in self._parts(record):
+                yield rule.style, _filled(rule.show, part)
+
+    def _parts(self, record: Json) -> Iterator[tuple[Json, PrettyRule]]:
+        """The record, or each element of one of its lists, with the first rule that fits."""
+        for rule in self._rules:
+            if rule.each is None and rule.when.match and rule.when.match.holds(record):
+                yield record, rule
+                return
+        for element in self._elements(record):
+            fitting = [rule for rule in self._rules if _fits(rule, record, element)]
+            yield from ((element, rule) for rule in fitting[:1])
+
+    def _elements(self, record: Json) -> list[Json]:
+        paths = {rule.each for rule in self._rules if rule.each and _fits(rule, record, None)}
+        lists = [value for path in paths if isinstance(value := value_at(record, path), list)]
+        return [one for elements in lists for one in elements if isinstance(one, dict)]
+
+    def _styled(self, style: str, text: str) -> bytes:
+        if style == "hide":
+            return b""
+        if style == "piece":
+            self._mid_line = not text.endswith("\n")
+            return _bytes(text)
+        if style == "text":
+            self._last_text = text.strip()
+            return self._closed() + _bytes(text.rstrip("\n") + "\n")
+        if style == "answer" and text.strip() == self._last_text:
+            return b""  # said just before, in full
+        return self._closed() + self._block(style, text)
+
+    def _block(self, style: str, text: str) -> bytes:
+        if style == "output":
+            lines = _first_lines(text)
+        elif style == "answer":
+            lines = [_MARKS[style] + text.rstrip("\n")]
+        else:
+            lines = [_MARKS[style] + _one_line(text)]
+        block = "\n".join(lines)
+        if not block:
+            return b""
+        if self._colour:
+            block = f"\x1b[{_COLOURS[style]}m{block}\x1b[0m"
+        return _bytes(block + "\n")
+
+    def _closed(self) -> bytes:
+        begun, self._mid_line = self._mid_line, False
+        return b"\n" if begun else b""
+
+
+def _fits(rule: PrettyRule, record: Json, element: Json | None) -> bool:
+    if rule.each is None or rule.when.match is None or not rule.when.match.holds(record):
+        return False
+    return element is None or rule.where is None or rule.where.holds(element)
+
+
+def _filled(template: str, record: Json) -> str:
+    """{a.b|c} is the first of the paths that is there; a value that is no text is JSON."""
+    parts: list[str] = []
+    for literal, name, _, _ in string.Formatter().parse(template):
+        parts.append(literal)
+        if name is not None:
+            values = (value_at(record, tuple(path.split("."))) for path in name.split("|"))
+            value = next((one for one in values if one is not None), "")
+            parts.append(value if isinstance(value, str) else _content(value))
+    return "".join(parts)
+
+
+def _content(value: object) -> str:
+    """A list of blocks with texts (claude's tool results) as those texts; else JSON."""
+    if isinstance(value, list):
+        texts = [one.get("text") for one in value if isinstance(one, dict)]
+        if texts and all(isinstance(text, str) for text in texts):
+            return "\n".join(map(str, texts))
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _one_line(text: str) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= _ONE_LINE else plain[: _ONE_LINE - 1] + "…"
+
+
+def _first_lines(text: str) -> list[str]:
+    lines = text.rstrip("\n").split("\n") if text.strip() else []
+    shown = [f"  {line[:_ONE_LINE]}" for line in lines[:_OUTPUT_LINES]]
+    more = len(lines) - len(shown)
+    return [*shown, f"  … {more} more lines"] if more > 0 else shown
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "replace")

@@ -1,0 +1,215 @@
+"""What an agent profile says, as records. Made by the loader only; this file reads no files.
+
+Owns the small language of profiles: paths into a JSON record, and conditions on its values.
+"""
+
+from __future__ import annotations
+
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Sequence
+
+    Path = tuple[str, ...]
+    Json = dict[str, object]
+
+
+def value_at(record: object, path: Path) -> object:
+    """What stands at `usage.input_tokens` (a number is a place in a list); None when absent."""
+    for step in path:
+        if isinstance(record, dict):
+            record = record.get(step)
+        elif isinstance(record, list) and step.isdecimal() and int(step) < len(record):
+            record = record[int(step)]
+        else:
+            return None
+    return record
+
+
+class Match(Record):
+    """A condition on a JSON record: every path has one of its values (None: any but null)."""
+
+    needs: tuple[tuple[Path, tuple[object, ...] | None], ...]
+
+    def holds(self, record: Json) -> bool:
+        for path, allowed in self.needs:
+            found = value_at(record, path)
+            if found is None:
+                return False
+            # 1 == True in Python; not in JSON.
+            if allowed is not None and not any(
+                found == value and type(found) is type(value) for value in allowed
+            ):
+                return False
+        return True
+
+    def said_by(self, record: Json) -> Json:
+        """The part of the record that this condition looks at."""
+        return {".".join(path): value_at(record, path) for path, _ in self.needs}
+
+
+class When(Record):
+    """Which lines a rule is about: JSON records (`match`) or plain lines (`line`)."""
+
+    match: Match | None = None
+    line: re.Pattern[str] | None = None
+
+
+class Recognition(Record):
+    """How the agent is told by its command."""
+
+    commands: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    scripts: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+
+
+class WorkloadName(Record):
+    """How the agent's own process is told from its wrappers.
+
+    `relaunches`: the first match starts itself again, and its matching child is the workload.
+    """
+
+    comm: tuple[str, ...] = ()
+    cmdline: re.Pattern[str] | None = None
+    relaunches: bool = False
+
+    def matches(self, comm: str, cmdline: Sequence[str]) -> bool:
+        if comm not in self.comm:
+            return False
+        return self.cmdline is None or self.cmdline.search(" ".join(cmdline)) is not None
+
+
+class Options(Record):
+    """The agent's own options, as far as Holdfast has to understand them."""
+
+    headless: tuple[str, ...] = ()
+    many_turns: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
+    subcommands: tuple[str, ...] = ()
+    session: tuple[str, ...] = ()
+    prompt: tuple[str, ...] = ()
+    with_value: tuple[str, ...] = ()
+    with_optional_value: tuple[str, ...] = ()
+    with_values: tuple[str, ...] = ()
+
+    @property
+    def headless_flags(self) -> tuple[str, ...]:
+        """What asks for one turn without a terminal, where that is an option and no subcommand."""
+        return tuple(word for word in self.headless if word.startswith("-"))
+
+
+class Environment(Record):
+    """`strip`: variables that name the session a process was started in."""
+
+    strip: tuple[str, ...] = ()
+
+
+class SessionRule(Record):
+    when: When
+    id: Path
+
+
+class CompletionRule(Record):
+    """A record that proves the agent's work is over.
+
+    `settle_seconds`: a proof only when no new turn begins for that long.
+    """
+
+    when: When
+    error_when: Match | None = None
+    failed: bool = False
+    text: tuple[Path, ...] = ()
+    settle_seconds: float = 0.0
+
+
+class AnswerRule(Record):
+    """The final answer, where the completion record does not carry it."""
+
+    when: When
+    text: Path
+    append: bool = False
+    anew: tuple[Match, ...] = ()
+
+
+class UsageRule(Record):
+    """Where tokens and cost stand; several paths are added up.
+
+    `whole_session`: the figures count earlier runs of a resumed session too.
+    """
+
+    when: When
+    tokens_in: tuple[Path, ...] = ()
+    tokens_out: tuple[Path, ...] = ()
+    tokens: str = "last"
+    cost_usd: Path | None = None
+    cost: str = "last"
+    whole_session: bool = False
+
+
+class LimitRule(Record):
+    """A used-up quota, and when to come back."""
+
+    when: When
+    text: tuple[Path, ...] = ()
+    only_when: re.Pattern[str] | None = None
+    retry_epoch: Path | None = None
+    retry_seconds: Path | None = None
+    retry_text: re.Pattern[str] | None = None
+
+
+class TranscriptRules(Record):
+    """Where the agent writes its own record of a session, and what that proves."""
+
+    root: str
+    paths: tuple[str, ...]
+    root_variable: str | None = None
+    root_below_variable: str = ""
+    confirm: Path | None = None
+    anew: tuple[Match, ...] = ()
+    completion: tuple[CompletionRule, ...] = ()
+    usage: tuple[UsageRule, ...] = ()
+
+
+class ResumeRule(Record):
+    command: tuple[str, ...]
+    default_prompt: str = "Continue where you left off."
+
+
+class PrettyRule(Record):
+    """How one kind of record reads for a person: `show` is a template over the record.
+
+    `each`: the rule is about every element of that list that fulfils `where`.
+    """
+
+    when: When
+    style: str
+    show: str = ""
+    each: Path | None = None
+    where: Match | None = None
+
+
+class AgentProfile(Record):
+    """Everything that Holdfast knows of one agent."""
+
+    name: str
+    title: str = ""
+    source: str = ""
+    checked_with: str | None = None
+    install: str | None = None
+    wants_terminal: bool = True
+    replaces: bool = False
+    recognise: Recognition = Recognition()
+    workload: WorkloadName = WorkloadName()
+    options: Options = Options()
+    environment: Environment = Environment()
+    session: tuple[SessionRule, ...] = ()
+    completion: tuple[CompletionRule, ...] = ()
+    answer: AnswerRule | None = None
+    usage: tuple[UsageRule, ...] = ()
+    limit: tuple[LimitRule, ...] = ()
+    transcript: TranscriptRules | None = None
+    resume: ResumeRule | None = None
+    pretty: tuple[PrettyRule, ...] = ()
