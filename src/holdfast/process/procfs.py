@@ -35,7 +35,7 @@ class ProcessState(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
-_STATES = {
+STATES = {
     "R": ProcessState.RUNNING,
     "S": ProcessState.SLEEPING,
     "D": ProcessState.DISK_SLEEP,
@@ -74,7 +74,7 @@ def parse_stat(line: bytes) -> ProcStat:
         # Field 3 (the state) is rest[0]. Field 35 is 1 exactly when the reader may see field 52.
         numbers = [int(field) for field in rest[1:]]
         readable = len(numbers) > 48 and numbers[31] == 1
-        state = _STATES.get(rest[0].decode(), ProcessState.UNKNOWN)
+        state = STATES.get(rest[0].decode(), ProcessState.UNKNOWN)
         return ProcStat(
             pid,
             line[opening + 1 : closing].decode(errors="backslashreplace"),
