@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from holdfast.manage.recovery import Recovered
     from holdfast.manage.steps import Steps
 
+    Infos = list[RunInfo]  # inside the class, `list` is its own method
+    Findings = list[Recovered]
+
 _FOLLOW_PAUSE_SECONDS = 0.1
 
 
@@ -66,9 +69,7 @@ class Runs:
         **options: Any,
     ) -> Run:
         """Start a supervised run; returns when the command runs, or has failed to start."""
-        steps = self.start_steps(
-            argv, name=name, key=key, stdin=stdin, replace=replace, **options
-        )
+        steps = self.start_steps(argv, name=name, key=key, stdin=stdin, replace=replace, **options)
         return self.run_of(run_steps(steps))
 
     def start_steps(self, argv: Sequence[str], **options: Any) -> Steps[RunDirectory]:
@@ -89,7 +90,7 @@ class Runs:
         tags: Mapping[str, str] | None = None,
         since: float | None = None,
         limit: int | None = None,
-    ) -> list[RunInfo]:
+    ) -> Infos:
         """Runs, newest first. `since`: seconds since the epoch; ended before that is left out."""
         from holdfast.manage.listing import list_runs
 
@@ -104,16 +105,15 @@ class Runs:
         *,
         any: bool = False,  # noqa: A002 - the contract's word
         timeout: float | None = None,
-    ) -> list[RunInfo]:
+    ) -> Infos:
         """Wait until all of the runs (or one) have ended; in the order given."""
-        return list(run_steps(self.wait_steps(runs, any_of=any, timeout=timeout)))
+        infos: Infos = run_steps(self.wait_steps(runs, any_of=any, timeout=timeout))
+        return infos
 
     def wait_steps(
         self, runs: Sequence[Run | str], *, any_of: bool, timeout: float | None
-    ) -> Steps[list[RunInfo]]:
-        directories = [
-            (run if isinstance(run, Run) else self.get(run)).directory for run in runs
-        ]
+    ) -> Steps[Infos]:
+        directories = [(run if isinstance(run, Run) else self.get(run)).directory for run in runs]
         return wait_for_runs(directories, any_of=any_of, timeout=timeout)
 
     def events(self, since: str | None = None, follow: bool = True) -> Iterator[Event]:
@@ -122,11 +122,12 @@ class Runs:
 
         return all_events(self.home, since=since, follow=follow, tags=self.tags)
 
-    def recover(self, *, dry_run: bool = False) -> list[Recovered]:
+    def recover(self, *, dry_run: bool = False) -> Findings:
         """Look at every run whose shim is gone: adopt, record, or say unknown."""
         from holdfast.manage.recovery import recover_all
 
-        return list(run_steps(recover_all(self.home, dry_run=dry_run)))
+        found: Findings = run_steps(recover_all(self.home, dry_run=dry_run))
+        return found
 
     def run_of(self, directory: RunDirectory) -> Run:
         return Run(self, directory.id)

@@ -101,9 +101,11 @@ class TreeStop:
         self._refused: set[ProcessIdentity] = set()
         self._just_frozen = 0
         self._calm_walks = 0
+        self._rounds = 0
         self._phase = _Phase.ASK
         self._phase_ends = self._grace_ends
-        self._rounds = 0
+        if grace_seconds <= 0:  # nobody is given time to answer: asking would only be a race
+            self._enter(_Phase.FREEZE, boottime() + FREEZE_SECONDS)
 
     def shorten(self, grace_seconds: float) -> None:
         """Somebody asked again: wait no longer than that from now."""

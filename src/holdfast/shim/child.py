@@ -154,7 +154,9 @@ def _explain(path: str, error: OSError) -> StartFailure:
         if not os.path.lexists(path):
             return StartFailure(EXIT_NOT_FOUND, number, f"{path}: no such file")
         return StartFailure(
-            EXIT_NOT_EXECUTABLE, number, f"{path}: the interpreter that its first line names is missing"
+            EXIT_NOT_EXECUTABLE,
+            number,
+            f"{path}: the interpreter that its first line names is missing",
         )
     if number == errno.ENOEXEC:
         message = f"{path}: not a program that this machine can run; a script needs a #! line"

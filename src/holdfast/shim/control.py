@@ -33,7 +33,6 @@ class Client:
     def __init__(self, server: ControlServer, connection: socket.socket, peer: Peer) -> None:
         self.peer = peer
         self.subscribed = False
-        self.raw_input: Callable[[bytes], None] | None = None  # an attached terminal
         self.on_close: Callable[[], None] | None = None
         self._server = server
         self._connection = connection
@@ -78,11 +77,8 @@ class Client:
         if not data:
             self.close()
             return
-        if self.raw_input is not None:
-            self.raw_input(data)
-            return
         self._incoming += data
-        while b"\n" in self._incoming and self.raw_input is None:
+        while b"\n" in self._incoming:
             line, _, self._incoming = self._incoming.partition(b"\n")
             self._route(line)
         if len(self._incoming) > LARGEST_REQUEST:

@@ -14,6 +14,7 @@ from holdfast.shim.watchers import Deadline, DoneWhen, MemoryLimit, Silence
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.shim.supervisor import Supervisor
+    from holdfast.shim.terminal import Terminal
 
 
 def equip(supervisor: Supervisor) -> None:
@@ -29,9 +30,22 @@ def _signalled(supervisor: Supervisor) -> None:
 
 def _serve(supervisor: Supervisor) -> None:
     requests = Requests(supervisor)
+    if supervisor.spec.pty:
+        requests.serve_terminal(_terminal(supervisor))
     server = ControlServer(supervisor.loop, supervisor.directory.path, requests.handle)
     supervisor.journal.publish = server.publish
     supervisor.after_ending.append(server.close)
+
+
+def _terminal(supervisor: Supervisor) -> Terminal:
+    from holdfast.shim.terminal import Terminal
+
+    terminal = Terminal(supervisor)
+    supervisor.use_terminal = terminal.use
+    supervisor.before_ending.append(terminal.drain)
+    if supervisor.master is not None:
+        terminal.use(supervisor.master)
+    return terminal
 
 
 def _watch(supervisor: Supervisor) -> None:

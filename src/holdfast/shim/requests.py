@@ -12,9 +12,11 @@ from holdfast.shim.stdio import StdinWriter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from holdfast.shim.supervisor import Supervisor
+    from holdfast.shim.terminal import Terminal
 
 _STDIN_RETRY_SECONDS = 0.05
 
@@ -25,13 +27,19 @@ class Requests:
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
         self._stdin = StdinWriter(supervisor.directory)
-        self.verbs = {
+        self._terminal: Terminal | None = None
+        self.verbs: dict[str, Callable[[Client, dict[str, Any]], None]] = {
             "ping": self._ping,
             "stop": self._stop,
             "signal": self._signal,
             "send": self._send,
             "subscribe": self._subscribe,
         }
+
+    def serve_terminal(self, terminal: Terminal) -> None:
+        """A --pty run takes its input through the terminal, and can be attached to."""
+        self._terminal = terminal
+        self.verbs.update(attach=terminal.attach, input=terminal.input, resize=terminal.resize)
 
     def handle(self, client: Client, verb: str, request: dict[str, Any]) -> None:
         """Answer every request, also one that we do not know."""
@@ -68,15 +76,19 @@ class Requests:
         client.answer({"ok": True, "fate": fate})
 
     def _send(self, client: Client, request: dict[str, Any]) -> None:
-        if self._supervisor.spec.wanted.stdin != "pipe":
-            client.answer({"ok": False, "code": "no-stdin", "error": "started without --stdin pipe"})
+        data = base64.b64decode(request["base64"])
+        if self._terminal is not None:
+            refused = self._terminal.write(data)
+        elif self._supervisor.spec.wanted.stdin == "pipe":
+            refused = self._stdin.write(data)
+            self._flush_stdin()
+        else:
+            client.answer({"ok": False, "code": "no-stdin", "error": "it has no stdin to write to"})
             return
-        refused = self._stdin.write(base64.b64decode(request["base64"]))
         if refused is not None:
             client.answer({"ok": False, "code": "busy", "error": refused})
-            return
-        self._flush_stdin()
-        client.answer({"ok": True})
+        else:
+            client.answer({"ok": True})
 
     def _flush_stdin(self) -> None:
         if not self._stdin.flush():

@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-def fork_child(spec: RunSpec, directory: RunDirectory) -> WaitingChild:
-    """Fork the waiting child with its standard files in place."""
+def fork_child(spec: RunSpec, directory: RunDirectory) -> tuple[WaitingChild, int | None]:
+    """Fork the waiting child with its standard files in place; with --pty also our end of it."""
+    if spec.pty:
+        return _fork_on_terminal(spec)
     opened = [_open_stdin(spec, directory), os.open(directory.output_path, LOG_FLAGS, 0o600)]
     if spec.wanted.split_stderr:
         opened.append(os.open(directory.stderr_path, LOG_FLAGS, 0o600))
     try:
-        return fork_waiting(
+        waiting = fork_waiting(
             spec.command,
             spec.cwd,
             spec.env,
@@ -36,11 +38,35 @@ def fork_child(spec: RunSpec, directory: RunDirectory) -> WaitingChild:
     finally:
         for fd in opened:
             os.close(fd)
+    return waiting, None
+
+
+def _fork_on_terminal(spec: RunSpec) -> tuple[WaitingChild, int]:
+    from holdfast.shim.terminal import make_controlling, open_terminal
+
+    master, slave = open_terminal()
+    environment = {"TERM": "xterm-256color", **spec.env}
+    try:
+        waiting = fork_waiting(
+            spec.command,
+            spec.cwd,
+            environment,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            prepare=make_controlling,
+        )
+    finally:
+        os.close(slave)
+    return waiting, master
 
 
 def log_size(directory: RunDirectory) -> int:
     """How much output there is already: a restart or a resumed log has some."""
-    return os.stat(directory.output_path).st_size
+    try:
+        return os.stat(directory.output_path).st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _open_stdin(spec: RunSpec, directory: RunDirectory) -> int:

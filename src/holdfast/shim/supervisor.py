@@ -76,6 +76,8 @@ class Supervisor:
         self.before_ending: list[Callable[[], None]] = []
         self.after_ending: list[Callable[[], None]] = []
         self.usage: Callable[[], dict[str, Any] | None] = lambda: None
+        self.master: int | None = None  # our end of a --pty run's terminal
+        self.use_terminal: Callable[[int], None] | None = None
         self._root_is_child = False
         self._log_bytes = 0  # where this attempt's output begins
         self._stop: TreeStop | None = None
@@ -96,7 +98,9 @@ class Supervisor:
         if self.tree.reaper is None:  # an adopter starts a new attempt: that one is below us
             self.tree.close()
             self.tree = Tree(reaper=ProcessIdentity.current(), spare=self.inner.owns)
-        waiting = stdio.fork_child(self.spec, self.directory)
+        waiting, self.master = stdio.fork_child(self.spec, self.directory)
+        if self.master is not None and self.use_terminal is not None:
+            self.use_terminal(self.master)
         self.root = hold_pid(waiting.pid)
         self._root_is_child = True
         self.tree.add(self.root.identity)

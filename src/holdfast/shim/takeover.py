@@ -54,7 +54,9 @@ def end_hung_shim(directory: RunDirectory, stop: dict[str, Any]) -> Takeover | N
     with shim:
         held = _hold_recorded(facts)
         spare = InnerRuns(directory).owns
-        with Tree([one.identity for one in held.values()], reaper=shim.identity, spare=spare) as tree:
+        with Tree(
+            [one.identity for one in held.values()], reaper=shim.identity, spare=spare
+        ) as tree:
             machine = TreeStop(
                 tree,
                 [one.identity for one in held.values()],
