@@ -182,6 +182,7 @@ class Adoption:
         supervisor.watch_root()
         for begin in supervisor.on_running:
             supervisor.guarded("adoption", begin)
+        supervisor.guarded("notice", lambda: supervisor.tell("orphan"))
         self._ready()
         if request is not None and request.get("stop") is not None:
             self._stop(request["stop"])

@@ -6,6 +6,7 @@ import signal
 
 from holdfast.run.outcomes import StopCause
 from holdfast.shim.control import ControlServer
+from holdfast.shim.notify import Notifier
 from holdfast.shim.observer import Observer
 from holdfast.shim.output_watch import OutputWatch
 from holdfast.shim.requests import Requests
@@ -37,6 +38,14 @@ def _serve(supervisor: Supervisor) -> None:
     supervisor.after_ending.append(server.close)
 
 
+def _watch_agent(supervisor: Supervisor, output: OutputWatch, observer: Observer) -> None:
+    from holdfast.shim.agent_watch import AgentWatch
+
+    watch = AgentWatch(supervisor, output, str(supervisor.spec.agent))
+    observer.profile_names = watch.workload_names
+    supervisor.before_ending.append(watch.last_look)
+
+
 def _terminal(supervisor: Supervisor) -> Terminal:
     from holdfast.shim.terminal import Terminal
 
@@ -62,5 +71,11 @@ def _watch(supervisor: Supervisor) -> None:
         began.append(Silence(supervisor, output, observer).begin)
     if wanted.memory_max_bytes is not None:
         began.append(MemoryLimit(supervisor, observer).begin)
+    if supervisor.spec.agent is not None:
+        supervisor.guarded("agent", lambda: _watch_agent(supervisor, output, observer))
+    if wanted.notify is not None:
+        notifier = Notifier(supervisor, wanted.notify)
+        supervisor.after_ending.append(notifier.ended)
+        supervisor.tell = notifier.tell
     began.append(output.begin)
     supervisor.on_running.extend(began)

@@ -35,6 +35,7 @@ class Observer:
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
         self._seen = set(supervisor.journal.facts.members)
+        self.profile_names: tuple[str, ...] = ()
 
     def begin(self) -> None:
         """Look soon, then at the sample interval."""

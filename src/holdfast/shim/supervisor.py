@@ -57,8 +57,9 @@ class Supervisor:
         self.loop = loop
         self.on_ready = on_ready
         self.inner = InnerRuns(directory)
+        self.spared: set[ProcessIdentity] = set()  # below us, but not of the run: notices
         us = ProcessIdentity.current() if is_reaper else None
-        self.tree = Tree(reaper=us, spare=self.inner.owns)
+        self.tree = Tree(reaper=us, spare=self._is_spared)
         self.attempt = journal.facts.attempt or 0
         self.root: HeldProcess | None = None
         self.workload: HeldProcess | None = None  # only when it is not the root
@@ -76,6 +77,7 @@ class Supervisor:
         self.before_ending: list[Callable[[], None]] = []
         self.after_ending: list[Callable[[], None]] = []
         self.usage: Callable[[], dict[str, Any] | None] = lambda: None
+        self.tell: Callable[..., None] = lambda _event, **_more: None  # --notify
         self.master: int | None = None  # our end of a --pty run's terminal
         self.use_terminal: Callable[[int], None] | None = None
         self._root_is_child = False
@@ -88,6 +90,9 @@ class Supervisor:
         self._reaped: dict[int, exits.ExitFacts] = {}
         self._finished = False
 
+    def _is_spared(self, identity: ProcessIdentity) -> bool:
+        return identity in self.spared or self.inner.owns(identity)
+
     # --- an attempt begins -------------------------------------------------------------
 
     def start_attempt(self) -> None:
@@ -97,7 +102,7 @@ class Supervisor:
         self._is_cleared = False
         if self.tree.reaper is None:  # an adopter starts a new attempt: that one is below us
             self.tree.close()
-            self.tree = Tree(reaper=ProcessIdentity.current(), spare=self.inner.owns)
+            self.tree = Tree(reaper=ProcessIdentity.current(), spare=self._is_spared)
         waiting, self.master = stdio.fork_child(self.spec, self.directory)
         if self.master is not None and self.use_terminal is not None:
             self.use_terminal(self.master)

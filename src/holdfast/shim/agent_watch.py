@@ -1,0 +1,99 @@
+"""Reads what a recognised agent says about itself: session, completion, usage, answer, limits.
+
+The profile is data; the readers are pure. Here their facts become events, and a proven
+completion begins the drain.
+"""
+
+from __future__ import annotations
+
+from holdfast.agents.facts import CompletionProven, LimitHit, ResultRead, SessionFound, UsageRead
+from holdfast.agents.loader import load_profile
+from holdfast.agents.resume import own_arguments
+from holdfast.agents.stream import StreamReader
+from holdfast.agents.transcript import TranscriptReader, find_transcript
+from holdfast.process.clock import boottime
+from holdfast.run.events import Kind
+from holdfast.run.redaction import redact_text
+from holdfast.shim.watchers import Completion
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.agents.facts import Fact
+    from holdfast.shim.output_watch import OutputWatch
+    from holdfast.shim.supervisor import Supervisor
+
+TRANSCRIPT_SECONDS = 2.0
+
+
+class AgentWatch:
+    """One agent's output and transcript."""
+
+    def __init__(self, supervisor: Supervisor, output: OutputWatch, agent: str) -> None:
+        self._supervisor = supervisor
+        self._completion = Completion(supervisor)
+        self._profile = load_profile(agent)
+        _, self._arguments = own_arguments(self._profile, supervisor.spec.command)
+        self._stream = StreamReader(self._profile, self._arguments)
+        self._transcript: TranscriptReader | None = None
+        self._stream_counts = False  # stdout tells the usage: the transcript is not asked for it
+        output.on_lines.append(self._take_lines)
+
+    @property
+    def workload_names(self) -> tuple[str, ...]:
+        """What the workload of this agent is called."""
+        return self._profile.workload.comm
+
+    def _take_lines(self, lines: list[tuple[int, bytes]]) -> None:
+        for at_byte, line in lines:
+            for fact in self._stream.feed(line, at_byte):
+                self._stream_counts |= isinstance(fact, UsageRead)
+                self._take(fact)
+
+    def _take(self, fact: Fact) -> None:
+        journal = self._supervisor.journal
+        if isinstance(fact, SessionFound):
+            self._session_found(fact.id)
+        elif isinstance(fact, CompletionProven):
+            proof = redact_text(fact.proof)
+            self._completion.proven(
+                fact.source, proof, is_error=fact.is_error, at_byte=fact.at_byte
+            )
+        elif isinstance(fact, UsageRead):
+            known = {name: value for name, value in fact.as_dict().items() if value is not None}
+            if {**journal.facts.usage, **known} != journal.facts.usage:
+                journal.record(Kind.USAGE_READ, **known)
+        elif isinstance(fact, ResultRead):
+            journal.record(Kind.RESULT_READ, text=redact_text(fact.text), is_error=fact.is_error)
+        elif isinstance(fact, LimitHit):
+            journal.record(Kind.LIMIT_HIT, retry_at=fact.retry_at, text=redact_text(fact.text))
+
+    def _session_found(self, session: str) -> None:
+        spec = self._supervisor.spec
+        path = find_transcript(self._profile, session, cwd=spec.cwd, env=spec.env)
+        known = self._supervisor.journal.facts.session or {}
+        if (known.get("id"), known.get("transcript")) != (session, path):
+            self._supervisor.journal.record(Kind.SESSION_FOUND, id=session, transcript=path)
+        if self._profile.transcript is None:
+            return
+        if path is None:  # it is written a moment later
+            self._supervisor.loop.after(
+                "transcript", TRANSCRIPT_SECONDS, lambda: self._session_found(session)
+            )
+        elif self._transcript is None or self._transcript.path != path:
+            self._transcript = TranscriptReader(self._profile, path, self._arguments)
+            self._poll_transcript()
+
+    def _poll_transcript(self) -> None:
+        if self._transcript is None:
+            return
+        for fact in self._transcript.poll(boottime()):
+            if not (isinstance(fact, UsageRead) and self._stream_counts):
+                self._take(fact)
+        self._supervisor.loop.after("transcript", TRANSCRIPT_SECONDS, self._poll_transcript)
+
+    def last_look(self) -> None:
+        """Before the ending: what the transcript got last."""
+        if self._transcript is not None:
+            for fact in self._transcript.poll(boottime()):
+                if not (isinstance(fact, UsageRead) and self._stream_counts):
+                    self._take(fact)
