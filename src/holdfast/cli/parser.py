@@ -51,7 +51,7 @@ class Parser(argparse.ArgumentParser):
         group.add_argument("-q", "--quiet", action="store_true", help="say less")
         group.add_argument("-v", "--verbose", action="store_true", help="say more")
         group.add_argument("-h", "--help", action="help", help="print this")
-        self.usage = f"{self.prog} [options] {' '.join(_shown(word) for word in positionals(self))}"
+        self.usage = " ".join([self.prog, "[options]", *map(_shown, positionals(self))])
 
     @property
     def arguments(self) -> list[argparse.Action]:

@@ -48,11 +48,10 @@ def is_path(text: str) -> bool:
 
 def _workload_of(ref: str, error: NotFound) -> ProcessIdentity:
     try:
-        from holdfast.manage.runs import Runs  # type: ignore[import-not-found,unused-ignore]
+        from holdfast.manage.runs import Runs
     except ModuleNotFoundError:
         raise RunNotFound(f"{ref} is neither a token, a pid file nor a run") from error
     workload = Runs().get(ref).info().workload
     if workload is None:
-        raise NotFound(f"no process of run {ref} is known")
-    identity: ProcessIdentity = workload.identity
-    return identity
+        raise NotFound(f"no process of run {ref} is known", hint=f"holdfast status {ref} says more")
+    return ProcessIdentity.from_json(workload)
