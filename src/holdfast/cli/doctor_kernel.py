@@ -22,9 +22,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
-    from subprocess import Popen
+    from typing import IO, Protocol
 
-    Child = Popen[bytes]  # waits for the end of its stdin, then exits with 42
+    class Child(Protocol):
+        """A child that waits for the end of its stdin, then exits with CHILD_EXIT_CODE."""
+
+        pid: int
+        stdin: IO[bytes] | None
+
+        def wait(self, timeout: float | None = None) -> int: ...
+
     Start = Callable[[], AbstractContextManager[Child]]
     StartOrphan = Callable[[], int]  # of a parent that has exited; its PID
 
@@ -175,7 +182,7 @@ def namespace() -> Finding:
     if not place.proc_is_ours:
         return failed(
             "namespace",
-            "/proc shows another PID namespace than ours: nothing in it can be believed",
+            "what /proc shows is another PID namespace than ours: it can't be believed",
             "mount -t proc proc /proc (unshare --mount-proc does it)",
         )
     if place.pid_ns == procfs.INITIAL_PID_NAMESPACE:
@@ -190,8 +197,8 @@ def hidden_processes() -> Finding:
         os.close(os.pidfd_open(1))
         procfs.read_stat(1)
     except (ProcessGone, ProcessUnreadable):
-        without = "/proc hides other users' processes; those with an inode are still told apart"
+        without = "other users' processes are hidden in /proc; an inode still tells them apart"
         return missing("hidepid", without)
     except OSError as error:
         return missing("hidepid", f"PID 1 can't be opened: {error.strerror}")
-    return works("hidepid", "/proc hides nothing from us")
+    return works("hidepid", "nothing in /proc is hidden from us")
