@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from holdfast.cli.findings import Finding, failed, missing, works
-from holdfast.cli.logout import survival
 from holdfast.cli.terminal import home_path, size
 from holdfast.errors import HomeUnusable, ProcessGone, ProcessUnreadable
+from holdfast.manage.logout import survival
 from holdfast.process import libc, procfs
 from holdfast.run.home import Home, file_system_type
 from holdfast.run.locks import take_lock
