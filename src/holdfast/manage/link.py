@@ -42,15 +42,9 @@ class Link:
 
     def ask(self, request: dict[str, Any]) -> Steps[dict[str, Any] | None]:
         """The answer; None: there was none in time, or the shim hung up."""
-        data = json.dumps(request).encode() + b"\n"
         deadline = boottime() + ANSWER_SECONDS
-        try:
-            self._connection.settimeout(ANSWER_SECONDS)
-            self._connection.sendall(data)
-        except OSError:
+        if not self.send(json.dumps(request).encode() + b"\n"):
             return None
-        finally:
-            self._connection.setblocking(False)
         while b"\n" not in self._received:
             ready = yield Wait((self.fd,), deadline - boottime())
             if not ready or not self.receive():
@@ -58,6 +52,22 @@ class Link:
         line, _, self._received = self._received.partition(b"\n")
         answer: dict[str, Any] = json.loads(line)
         return answer
+
+    def send(self, data: bytes) -> bool:
+        """Send it all; False when the shim does not take it in time, or is gone."""
+        try:
+            self._connection.settimeout(ANSWER_SECONDS)
+            self._connection.sendall(data)
+        except OSError:
+            return False
+        finally:
+            self._connection.setblocking(False)
+        return True
+
+    def take(self) -> bytes:
+        """What has come and was not taken yet."""
+        data, self._received = self._received, b""
+        return data
 
     def receive(self) -> bool:
         """Take what has come; False when the shim has hung up."""
@@ -86,5 +96,3 @@ def open_link(directory: str) -> Link | None:
     """A link to the run's shim; None when nobody listens."""
     connection = dial(directory, ANSWER_SECONDS)
     return None if connection is None else Link(connection)
-
-

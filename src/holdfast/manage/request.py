@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from holdfast.run.home import Home
+
 # Of the tests' own machinery; a workload must not inherit a crash point.
 _NOT_INHERITED = ("HOLDFAST_CRASH_AT", "HOLDFAST_HOLD_AT", "HOLDFAST_HOLD_FIFO")
 
@@ -95,16 +97,22 @@ class StartRequest:
         self.wanted = _wanted(options, stdin)
         self.agent = _agent(agent, self.command)
 
-    def spec(self, home_path: str, run_id: str, stdin_path: str | None) -> RunSpec:
-        """What is written before anything starts."""
+    def spec(self, home: Home, run_id: str, stdin_path: str | None) -> RunSpec:
+        """What is written before anything starts. A worktree that was asked for is made here."""
         outer = os.environ.get(STAMP)
+        cwd, worktree = self.cwd, None
+        if self.worktree is not None:
+            from holdfast.manage.worktrees import add_worktree
+
+            made, cwd = add_worktree(home, run_id, self.cwd, self.worktree)
+            worktree = made.to_json()
         return RunSpec(
             id=run_id,
             name=self.name,
             host=here.place().host,
             command=self.command,
-            cwd=self.cwd,
-            env=self._environment(home_path, run_id),
+            cwd=cwd,
+            env={**self._environment(home.path, run_id), "PWD": cwd},
             agent=self.agent,
             tags=self.tags,
             key=self.key,
@@ -114,7 +122,7 @@ class StartRequest:
             launcher=ProcessIdentity.current().to_json(),
             started_in=outer if outer is not None and is_id(outer) else None,
             resumed_from=self.resumed_from,
-            worktree=self.worktree,
+            worktree=worktree,
             stdin_path=stdin_path,
         )
 

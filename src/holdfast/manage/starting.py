@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.errors import AlreadyRunning, LockBusy, Refused
+from holdfast.errors import AlreadyRunning, HoldfastError, LockBusy, Refused
 from holdfast.manage.info import RunInfo, read_run, stand
 from holdfast.manage.launch import start_shim
 from holdfast.manage.steps import Wait
@@ -129,9 +129,14 @@ def already_running(info: RunInfo) -> AlreadyRunning:
     hint = f"holdfast logs -f {info.name}; or run --replace to stop it first"
     if info.state is State.ORPHANED:
         hint = f"holdfast recover adopts it; or run --replace to stop it first ({info.name})"
-    what = " ".join(str(who[part]) for part in ("comm", "pid") if who.get(part)) or "no workload yet"
+    what = (
+        " ".join(str(who[part]) for part in ("comm", "pid") if who.get(part)) or "no workload yet"
+    )
     return AlreadyRunning(
-        f"{info.name} is {state} ({info.id}, {what}, {age})", hint=hint, run=info.id, pid=who.get("pid")
+        f"{info.name} is {state} ({info.id}, {what}, {age})",
+        hint=hint,
+        run=info.id,
+        pid=who.get("pid"),
     )
 
 
@@ -142,7 +147,11 @@ def _make(
     directory = RunDirectory(home, new_id())
     directory.make()
     crash_point("launcher.directory-made")
-    spec = request.spec(home.path, directory.id, _keep_stdin(directory, request))
+    try:
+        spec = request.spec(home, directory.id, _keep_stdin(directory, request))
+    except HoldfastError:
+        os.rmdir(directory.path)  # nothing was started: leave nothing behind
+        raise
     directory.write_spec(spec)
     crash_point("launcher.spec-written")
     directory.mark_active()

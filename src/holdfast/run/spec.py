@@ -104,7 +104,7 @@ class RunSpec(Record):
     launcher: dict[str, Any]  # IDENTITY of the process that asked
     started_in: str | None = None
     resumed_from: str | None = None
-    worktree: str | None = None
+    worktree: dict[str, Any] | None = None  # where it was made for this run
     stdin_path: str | None = None  # what the workload reads, when wanted.stdin is "file"
     schema: int = SCHEMA
 
