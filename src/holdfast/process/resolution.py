@@ -44,6 +44,16 @@ class Resolution(Record):
         """Whether there is something that figures may be attributed to."""
         return self.workload is not None or bool(self.candidates)
 
+    def says_the_same(self, other: Resolution) -> bool:
+        """Whether both name the same processes, whatever these did meanwhile."""
+        return self._named() == other._named()
+
+    def _named(self) -> tuple[object, ...]:
+        workload = self.workload.identity if self.workload else None
+        wrappers = [program.identity for program in self.wrappers]
+        candidates = [program.identity for program in self.candidates]
+        return self.kind, workload, wrappers, candidates
+
     def to_json(self) -> dict[str, Any]:
         """The fields of a `workload_resolved` event."""
         return {

@@ -1,0 +1,126 @@
+"""The figures that cost milliseconds: PSS, established connections, the control group.
+
+Each has a bound. What would go over it is None, and asked for more rarely from then on.
+"""
+
+from __future__ import annotations
+
+import time
+
+from holdfast.process.proc_shared import ControlGroup, established_inodes
+from holdfast.process.procfs import ProcessState
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from holdfast.process.identity import ProcessIdentity
+    from holdfast.process.proc_details import KeptProcess
+    from holdfast.process.proc_shared import GroupFigures
+    from holdfast.process.samples import Sample
+    from holdfast.process.tracked import Tracked
+
+PSS_BUDGET_SECONDS = 0.05  # walking the pages of a large process holds us up
+_LONGEST_PAUSE_SECONDS = 3600.0
+_MOST_DESCRIPTORS = 512
+_MOST_TABLE_BYTES = 1 << 20
+
+
+class DearFigures:
+    """Adds the dear figures to samples, on a budget."""
+
+    def __init__(self, every_seconds: float) -> None:
+        self._pause = every_seconds
+        self._pss_at = float("-inf")
+        self._group_text = b""
+        self._group: ControlGroup | None = None
+
+    def add_to(
+        self,
+        sample: Sample,
+        counted: dict[ProcessIdentity, Tracked],
+        workload: Tracked | None,
+        now: float,
+    ) -> Sample:
+        """The sample with what could be found in time."""
+        pss = self._pss(counted, now)
+        sockets = connections(counted.values())
+        rows = tuple(
+            row.replace(sockets=sockets.get(row.token)) if sockets is not None else row
+            for row in sample.processes
+        )
+        total = None if sockets is None else sum(sockets.values())
+        return sample.replace(
+            processes=rows,
+            workload=rows[0] if sample.workload is not None else None,
+            tree=sample.tree.replace(pss_bytes=pss, sockets=total),
+            group=self._group_figures(workload),
+        )
+
+    def _pss(self, counted: dict[ProcessIdentity, Tracked], now: float) -> int | None:
+        if now - self._pss_at < self._pause * 0.9:
+            return None
+        self._pss_at = now
+        found = pss_bytes(counted.values(), PSS_BUDGET_SECONDS)
+        if found is None:
+            self._pause = min(self._pause * 2, _LONGEST_PAUSE_SECONDS)
+        return found
+
+    def _group_figures(self, workload: Tracked | None) -> GroupFigures | None:
+        if workload is None:
+            return None
+        with workload as files:
+            text = files.control_groups() if files is not None else b""
+        if text != self._group_text:
+            self._group_text, self._group = text, ControlGroup.of(text)
+        return self._group.figures() if self._group is not None else None
+
+
+def pss_bytes(processes: Iterable[Tracked], budget_seconds: float) -> int | None:
+    """The sum of PSS; None when a part is unknown or the budget is spent."""
+    total, ends = 0, time.monotonic() + budget_seconds
+    for tracked in processes:
+        # A process that hangs in the kernel may hold the lock that PSS needs.
+        hangs = tracked.basics is not None and tracked.basics.state is ProcessState.DISK_SLEEP
+        if hangs or time.monotonic() > ends:
+            return None
+        with tracked as files:
+            found = files.pss_bytes() if files is not None else None
+        if found is None:
+            return None
+        total += found
+    return total
+
+
+def connections(processes: Iterable[Tracked]) -> dict[str, int] | None:
+    """Established connections by the token of who holds them; None when there is too much to read.
+
+    The table of all connections takes milliseconds, so it is read only where there are sockets.
+    """
+    established: dict[int, set[int] | None] = {}
+    found: dict[str, int] = {}
+    for tracked in processes:
+        with tracked as files:
+            inodes = files.socket_inodes(_MOST_DESCRIPTORS) if files is not None else None
+            if files is None or inodes is None:
+                continue
+            found[tracked.token] = 0
+            if not inodes:
+                continue
+            network = files.network_namespace()
+            if network is None:
+                continue
+            if network not in established:
+                established[network] = _established(files)
+            peers = established[network]
+        if peers is None:
+            return None
+        found[tracked.token] = len(inodes & peers)
+    return found
+
+
+def _established(files: KeptProcess) -> set[int] | None:
+    tables = files.connection_tables(_MOST_TABLE_BYTES)
+    if any(len(table) >= _MOST_TABLE_BYTES for table in tables):
+        return None
+    return established_inodes(tables)

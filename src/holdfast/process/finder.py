@@ -1,0 +1,217 @@
+"""Looks for the workload again and again while a run goes on, and remembers what it found.
+
+A found workload stays found while it lives, by identity, whatever it execs. Each look costs one
+process once that is settled, and the whole tree only while it is not. It reads; the rules are
+`process/workload.py`.
+"""
+
+from __future__ import annotations
+
+from holdfast.errors import HoldfastError
+from holdfast.process import here
+from holdfast.process.clock import boottime
+from holdfast.process.identity import ProcessIdentity
+from holdfast.process.proc_details import KeptProcess
+from holdfast.process.procfs import TICKS_PER_SECOND, ProcessState
+from holdfast.process.programs import JAVASCRIPT, Program, interpreter
+from holdfast.process.resolution import Kind, Resolution
+from holdfast.process.workload import LAUNCHED_WITHIN_SECONDS, resolve
+from holdfast.process.wrappers import is_shell, wrapper_of
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from holdfast.process.members import Member
+
+STAGES = 4  # so many programs one after another: that `sh -c` is a script, and the work itself
+_FRESH_SECONDS = 3.0  # younger members are read again: they may be about to exec
+_LINGER_SECONDS = 2.0  # how long a launcher may outlive what it launched and still be one
+
+
+class Execed(Record):
+    """The workload became another program: the same identity under another name."""
+
+    identity: ProcessIdentity
+    comm: str
+    exe: str | None
+    was: str  # its comm before
+
+
+class WorkloadFinder:
+    """One attempt's search. `look` never raises for a process that is gone or unreadable."""
+
+    def __init__(
+        self,
+        root: ProcessIdentity,
+        *,
+        command: tuple[str, ...] = (),
+        expected: str | None = None,
+        profile_names: tuple[str, ...] = (),
+        read: Callable[[Member], Program | None] | None = None,
+    ) -> None:
+        self.root = root
+        self.resolution = Resolution(Kind.UNRESOLVED, None, (), "not looked for yet", pending=True)
+        self._command = command
+        self._expected = expected
+        self._profile_names = profile_names
+        self._read = read or read_program
+        self._last_root: Program | None = None
+        self._known: dict[ProcessIdentity, Program] = {}
+        self._own_workers: frozenset[ProcessIdentity] = frozenset()
+        self._stages: dict[ProcessIdentity, int] = {}
+        self._ended_at: float | None = None  # when the workload was first missed
+        self._execs: list[Execed] = []
+
+    def look(self, members: Iterable[Member], now: float | None = None) -> Resolution:
+        """What the workload is now, given the members of the tree."""
+        now = boottime() if now is None else now
+        by_identity = {member.identity: member for member in members}
+        workload = self.resolution.workload
+        if workload is not None:
+            found = by_identity.get(workload.identity)
+            if found is not None and self._still_holds(found):
+                return self.resolution
+            if found is None and not self._has_moved_on(workload, by_identity, now):
+                return self.resolution
+        programs = self._describe(by_identity)
+        self._adopt(
+            resolve(
+                self.root,
+                programs,
+                expected=self._expected,
+                profile_names=self._profile_names,
+                command=self._command,
+                last_root=self._last_root,
+                own_workers=self._own_workers,
+                # What an ended workload left behind is not another workload.
+                orphans_count=workload is None,
+            )
+        )
+        return self.resolution
+
+    def take_execs(self) -> list[Execed]:
+        """What the workload became since the last call."""
+        taken, self._execs = self._execs, []
+        return taken
+
+    def _adopt(self, found: Resolution) -> None:
+        before = self.resolution.workload
+        if before is not None and found.workload is None and not found.candidates:
+            return  # nothing came after it: what was found stays what is known
+        if found.workload is not None:
+            self._ended_at = None
+        self.resolution = found
+
+    def _still_holds(self, member: Member) -> bool:
+        """The workload lives. False: it may have become, or turn out to be, a wrapper."""
+        workload = self.resolution.workload
+        assert workload is not None
+        self._ended_at = None
+        program = self._read(member) or workload
+        if program.identity == self.root:
+            self._last_root = program
+        if program.comm != workload.comm or _has_execed(workload, program):
+            self.resolution = self.resolution.replace(workload=program)
+        if _has_execed(workload, program):
+            self._execs.append(Execed(program.identity, program.comm, program.exe, workload.comm))
+            return wrapper_of(program) is None
+        return not _may_turn_out_a_launcher(program)
+
+    def _has_moved_on(
+        self, workload: Program, members: dict[ProcessIdentity, Member], now: float
+    ) -> bool:
+        """The workload has ended. Whether what ran it may go on with something else."""
+        if workload.identity == self.root or self.root not in members:
+            return False
+        first_missed = self._ended_at is None
+        self._ended_at = now if self._ended_at is None else self._ended_at
+        runner = self.resolution.wrappers[-1] if self.resolution.wrappers else None
+        if runner is None or runner.identity not in members:
+            return True
+        if first_missed and is_shell(wrapper_of(runner)):
+            stages = self._stages[runner.identity] = self._stages.get(runner.identity, 0) + 1
+            if stages >= STAGES:
+                self._own_workers |= {runner.identity}
+        if wrapper_of(runner) is None and now - self._ended_at >= _LINGER_SECONDS:
+            self._own_workers |= {runner.identity}  # it was no launcher: it goes on by itself
+        return wrapper_of(runner) is not None or runner.identity in self._own_workers
+
+    def _describe(self, members: dict[ProcessIdentity, Member]) -> list[Program]:
+        self._known = {i: program for i, program in self._known.items() if i in members}
+        chain = {wrapper.identity for wrapper in self.resolution.wrappers} | {self.root}
+        for identity, member in members.items():
+            known = self._known.get(identity)
+            if known is not None and identity not in chain and _is_settled(known, member):
+                continue
+            program = self._read(member)
+            if program is not None:
+                self._known[identity] = program
+        self._last_root = self._known.get(self.root) or self._last_root
+        return list(self._known.values())
+
+
+def _is_settled(known: Program, member: Member) -> bool:
+    return (
+        known.comm == member.comm
+        and known.ppid == member.ppid
+        and known.age_seconds is not None
+        and known.age_seconds > _FRESH_SECONDS
+    )
+
+
+def _has_execed(before: Program, after: Program) -> bool:
+    if before.image is not None and after.image is not None:
+        return before.image != after.image or before.exe != after.exe
+    known = bool(before.cmdline and after.cmdline)  # not while it is in disk sleep
+    return before.exe != after.exe or (known and before.cmdline != after.cmdline)
+
+
+def _may_turn_out_a_launcher(program: Program) -> bool:
+    age = program.age_seconds
+    young = age is not None and age <= LAUNCHED_WITHIN_SECONDS + 1
+    return young and interpreter(program) in JAVASCRIPT
+
+
+def read_program(member: Member) -> Program | None:
+    """What a member runs, proven to be said about it; None when it is gone or can't be opened."""
+    identity = member.identity
+    try:
+        with identity.hold() as held:
+            files = KeptProcess(identity.pid, keep_all=False)
+            try:
+                program = _read(identity, files)
+            finally:
+                files.close()
+            # It had not ended after the read: the number meant this process throughout.
+            return None if held.has_exited() else program
+    except (HoldfastError, OSError):
+        return None
+
+
+def _read(identity: ProcessIdentity, files: KeptProcess) -> Program | None:
+    basics = files.basics()
+    if basics is None:
+        return None
+    # A process that hangs in the kernel may hold its memory lock, and its argv is behind that.
+    hangs = basics.state is ProcessState.DISK_SLEEP
+    return Program(
+        identity,
+        basics.ppid,
+        basics.comm,
+        basics.state,
+        files.executable(),
+        () if hangs else files.command_line(),
+        basics.cpu_ticks / TICKS_PER_SECOND,
+        _age(identity),
+        files.stdout(),
+        basics.stack_start,
+    )
+
+
+def _age(identity: ProcessIdentity) -> float | None:
+    offset = here.place().ticks_offset
+    if identity.start_ticks is None or offset is None:
+        return None
+    return max(0.0, boottime() - (identity.start_ticks + offset) / TICKS_PER_SECOND)
