@@ -171,7 +171,7 @@ class Adoption:
         elif root is not None:
             supervisor.root_exit = exits.NOT_SEEN
         if workload is not None and workload.held is not None:
-            supervisor.take_workload(workload.held)
+            supervisor.take_workload(workload.held, outlives_root=True)
         for token in facts.members:
             supervisor.tree.add(ProcessIdentity.parse(token))
         if supervisor.workload is not None and root is None:

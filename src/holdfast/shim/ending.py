@@ -9,7 +9,7 @@ from __future__ import annotations
 from holdfast.process.signals import signal_name
 from holdfast.run.crashpoints import crash_point
 from holdfast.run.events import Kind
-from holdfast.run.outcomes import Outcome, decide_outcome
+from holdfast.run.outcomes import Outcome, StopCause, decide_outcome
 from holdfast.run.summary import summarise
 from holdfast.shim import exits
 
@@ -61,6 +61,9 @@ def describe(supervisor: Supervisor) -> dict[str, Any]:
     if supervisor.workload is not None and supervisor.workload_outlived_root:
         own = supervisor.workload_exit or exits.NOT_SEEN
     failure = supervisor.exec_failure
+    if supervisor.stop_cause is None and failure is None and _missed_workload(supervisor):
+        supervisor.stop_cause = StopCause.REQUIRE_WORKLOAD
+        supervisor.evidence.append(f"no workload {supervisor.spec.wanted.workload} was ever seen")
     oom_killed, oom_evidence = supervisor.oom.verdict(own.signal, own.exit_code)
     ending = decide_outcome(
         stop_cause=supervisor.stop_cause,
@@ -84,6 +87,10 @@ def describe(supervisor: Supervisor) -> dict[str, Any]:
         "evidence": "; ".join(text for text in evidence if text),
         "usage": supervisor.usage(),
     }
+
+
+def _missed_workload(supervisor: Supervisor) -> bool:
+    return supervisor.spec.wanted.require_workload and supervisor.journal.facts.workload is None
 
 
 def _signalled_by_us(supervisor: Supervisor, own: exits.ExitFacts) -> bool:

@@ -1,14 +1,20 @@
 """Looks at the tree of a run from time to time: who is in it, who is the workload, what it uses.
 
-It records what it sees and decides nothing. A process that vanishes or can't be read is normal.
+It records what it sees and stops nothing, but for a workload that was required and never came.
+A process that vanishes or can't be read is normal.
 """
 
 from __future__ import annotations
 
-from holdfast.process import procfs
-from holdfast.process.clock import boottime
-from holdfast.record import Record
+from holdfast.errors import HoldfastError
+from holdfast.process.finder import WorkloadFinder
+from holdfast.process.resolution import Resolution
+from holdfast.process.sampling import Activity, Sampler
+from holdfast.process.wrappers import is_shell, wrapper_of
 from holdfast.run.events import Kind
+from holdfast.run.outcomes import StopCause
+from holdfast.run.redaction import redact_argv
+from holdfast.shim.measuring import Measuring
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,61 +23,143 @@ if TYPE_CHECKING:
     from holdfast.process.members import Member
     from holdfast.shim.supervisor import Supervisor
 
-EARLY_LOOKS_SECONDS = (0.05, 0.3, 1.0)  # wrappers start their workload soon after
-
-
-class Activity(Record):
-    """How much the tree has done so far."""
-
-    at: float
-    cpu_seconds: float
-    io_bytes: int
-    connections: int
+EARLY_LOOKS_SECONDS = (0.02, 0.1, 0.3, 0.6, 1.0)  # a wrapper starts its workload soon after
+UNSETTLED_SECONDS = 1.0  # between looks while the workload may still appear
+UNSETTLED_LOOKS = 60
 
 
 class Observer:
     """The eyes of one shim."""
 
     def __init__(self, supervisor: Supervisor) -> None:
+        self.profile_names: tuple[str, ...] = ()
         self._supervisor = supervisor
         self._seen = set(supervisor.journal.facts.members)
-        self.profile_names: tuple[str, ...] = ()
+        self._sampler = Sampler()
+        self._measuring = Measuring(supervisor, self._sampler)
+        self._finder: WorkloadFinder | None = None
+        self._recorded: Resolution | None = None
+        self._looks = 0
+        self._members: list[Member] = []
 
     def begin(self) -> None:
-        """Look soon, then at the sample interval."""
-        self._early = list(EARLY_LOOKS_SECONDS)
-        self._look()
+        """A new attempt runs (or was adopted): look soon, and then at the sample interval."""
+        root = self._supervisor.root or self._supervisor.workload
+        if root is None:
+            return
+        wanted = self._supervisor.spec.wanted
+        self._finder = WorkloadFinder(
+            root.identity,
+            command=self._supervisor.spec.command,
+            expected=wanted.workload,
+            profile_names=self.profile_names,
+        )
+        self._recorded = None
+        self._looks = 0
+        self._look_early()
+        if wanted.sample_interval_seconds:
+            self._sample()
+        if wanted.require_workload:
+            self._supervisor.loop.after("required", wanted.resolve_seconds, self._require)
 
-    def _look(self) -> None:
+    def _look_early(self) -> None:
         self.look()
-        interval = self._supervisor.spec.wanted.sample_interval_seconds
-        seconds = self._early.pop(0) if self._early else interval
-        if seconds:
-            self._supervisor.loop.after("look", seconds, self._look)
+        self._looks += 1
+        loop = self._supervisor.loop
+        if self._looks <= len(EARLY_LOOKS_SECONDS):
+            loop.after("look", EARLY_LOOKS_SECONDS[self._looks - 1], self._look_early)
+        elif self._is_pending() and self._looks < UNSETTLED_LOOKS:
+            loop.after("look", UNSETTLED_SECONDS, self._look_early)
 
-    def look(self) -> list[Member]:
-        members = self._supervisor.tree.walk()
-        fresh = [m for m in members if m.identity.token not in self._seen]
+    def _is_pending(self) -> bool:
+        return self._finder is not None and self._finder.resolution.pending
+
+    def _sample(self) -> None:
+        interval = self._supervisor.spec.wanted.sample_interval_seconds
+        self._supervisor.loop.after("sample", interval, self._sample)
+        self.look()
+        if self._finder is not None:
+            self._measuring.sample(self._members, self._finder.resolution)
+
+    def look(self) -> None:
+        """Walk the tree; record whom we had not seen, and who the workload is."""
+        self._members = self._supervisor.tree.walk()
+        fresh = [m for m in self._members if m.identity.token not in self._seen]
         if fresh:
             self._seen.update(m.identity.token for m in fresh)
             rows = [{"token": m.identity.token, "comm": m.comm} for m in fresh]
             self._supervisor.journal.record(Kind.MEMBERS_SEEN, members=rows)
-        for member in members:
+        for member in self._members:
             self._supervisor.oom.look(member.identity)
-        return members
+        if self._finder is not None:
+            self._resolve(self._finder)
+
+    def _resolve(self, finder: WorkloadFinder) -> None:
+        found = finder.look(self._members)
+        for execed in finder.take_execs():
+            self._supervisor.journal.record(
+                Kind.EXECED,
+                token=execed.identity.token,
+                comm=execed.comm,
+                exe=execed.exe,
+                was=execed.was,
+            )
+        if found.pending and found.workload is None and self._looks < len(EARLY_LOOKS_SECONDS):
+            return  # a wrapper that has just started: not worth a fact yet
+        if self._recorded is None or not found.says_the_same(self._recorded):
+            self._recorded = found
+            self._supervisor.journal.record(Kind.WORKLOAD_RESOLVED, **_public(found))
+            self._supervisor.shells = tuple(
+                wrapper.identity for wrapper in found.wrappers if is_shell(wrapper_of(wrapper))
+            )
+            self._hold_workload(found)
+
+    def _hold_workload(self, found: Resolution) -> None:
+        root = self._supervisor.root
+        if found.workload is None or (
+            root is not None and found.workload.identity == root.identity
+        ):
+            return
+        try:
+            held = found.workload.identity.hold()
+        except HoldfastError:  # it ended since: what was seen of it is recorded
+            return
+        self._supervisor.take_workload(held, outlives_root=found.outlives_root)
+
+    def _require(self) -> None:
+        if self._finder is None or self._finder.resolution.workload is not None:
+            return
+        root, wanted = self._finder.root, self._supervisor.spec.wanted
+        name = wanted.workload or " or ".join(self.profile_names) or "one"
+        detail = f"no workload {name} appeared below root {root.pid}"
+        detail += f" within {wanted.resolve_seconds:g} s: {self._finder.resolution.why}"
+        self._supervisor.begin_stop(StopCause.REQUIRE_WORKLOAD, detail)
 
     def last_look(self) -> None:
-        """Before the reap."""
+        """Somebody of importance ended and is not reaped yet: /proc still shows its CPU time."""
+        self._looks = len(EARLY_LOOKS_SECONDS)
         self.look()
+        if self._finder is not None:
+            self._measuring.last_sample(self._members, self._finder.resolution)
 
     def usage(self) -> dict[str, Any] | None:
-        return None
+        """The contract's `usage`, as far as it was measured."""
+        return self._measuring.usage(self._finder.resolution if self._finder else None)
 
     def activity(self) -> Activity:
-        return Activity(boottime(), 0.0, 0, 0)
+        """What the tree has done so far."""
+        return self._sampler.activity(self._supervisor.tree.walk())
 
-    def memory_bytes(self) -> int | None:
-        total = 0
-        for member in self._supervisor.tree.walk():
-            total += procfs.read_stat(member.identity.pid).rss_pages * 4096
-        return total
+    def memory_bytes(self, limit_bytes: int) -> int | None:
+        """Resident and swapped memory of the tree."""
+        use = self._sampler.memory(self._supervisor.tree.walk(), limit_bytes)
+        return None if use is None else use.bytes
+
+
+def _public(found: Resolution) -> dict[str, Any]:
+    """The event's fields; arguments may hold secrets, and events are read by many."""
+    document = found.to_json()
+    for process in (document["workload"], *document["wrappers"]):
+        if process is not None and process.get("cmdline"):
+            process["cmdline"] = redact_argv(process["cmdline"])
+    return document

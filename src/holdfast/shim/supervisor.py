@@ -80,6 +80,8 @@ class Supervisor:
         self.tell: Callable[..., None] = lambda _event, **_more: None  # --notify
         self.master: int | None = None  # our end of a --pty run's terminal
         self.use_terminal: Callable[[int], None] | None = None
+        self.shells: tuple[ProcessIdentity, ...] = ()  # wrappers that are shells
+        self._workload_may_outlive = False
         self._root_is_child = False
         self._log_bytes = 0  # where this attempt's output begins
         self._stop: TreeStop | None = None
@@ -162,8 +164,9 @@ class Supervisor:
         self.root = held
         self.tree.add(held.identity)
 
-    def take_workload(self, held: HeldProcess) -> None:
-        """Supervise a workload that is not the root."""
+    def take_workload(self, held: HeldProcess, *, outlives_root: bool) -> None:
+        """Watch a workload that is not the root; where it outlives the root, the run lasts."""
+        self._workload_may_outlive = outlives_root
         if self.workload is not None:
             self.loop.unwatch(self.workload.fd)
             self.workload.close()
@@ -208,7 +211,11 @@ class Supervisor:
         self.root_exit = facts
         for note in self.on_exit:
             self.guarded("exit", note)
-        self.workload_outlived_root = self.workload is not None and not self.workload.has_exited()
+        self.workload_outlived_root = (
+            self._workload_may_outlive
+            and self.workload is not None
+            and not self.workload.has_exited()
+        )
         self.journal.record(Kind.ROOT_EXITED, attempt=self.attempt, **facts.to_json())
         crash_point("shim.exit-recorded")
         self._reap_root()
@@ -250,6 +257,7 @@ class Supervisor:
         """The root has ended. Does a workload live on? Is the tree being stopped?"""
         root_over = self.root is None or self.root_exit is not None
         workload_over = self.workload is None or self.workload_exit is not None
+        workload_over = workload_over or not self._workload_may_outlive
         if not root_over or not workload_over or self._stop is not None:
             return
         if self._is_cleared:
@@ -344,8 +352,9 @@ class Supervisor:
         self._begin_tree_stop(self._targets(), wanted.grace_seconds, polite, self._finish)
 
     def _targets(self) -> tuple[ProcessIdentity, ...]:
+        """Whom to ask: the workload, and shells above it, which would go on to their next command."""
         held = self.workload if self.workload and self.workload_exit is None else self.root
-        return (held.identity,) if held is not None else ()
+        return (*self.shells, held.identity) if held is not None else ()
 
     def _begin_tree_stop(
         self,

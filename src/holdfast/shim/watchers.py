@@ -14,7 +14,8 @@ from holdfast.run.outcomes import StopCause
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.shim.observer import Activity, Observer
+    from holdfast.process.sampling import Activity
+    from holdfast.shim.observer import Observer
     from holdfast.shim.output_watch import OutputWatch
     from holdfast.shim.supervisor import Supervisor
 
@@ -102,7 +103,7 @@ class MemoryLimit:
         self._supervisor.loop.after("memory", MEMORY_LOOK_SECONDS, self._check)
 
     def _check(self) -> None:
-        used = self._observer.memory_bytes()
+        used = self._observer.memory_bytes(self._limit)
         if used is not None and used > self._limit:
             detail = f"the tree used {used} bytes of memory, more than {self._limit}"
             # Like the kernel's own killer: what is asked politely goes on allocating.
