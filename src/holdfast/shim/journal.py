@@ -32,9 +32,12 @@ class Journal:
         self.loop: Loop | None = None  # set once there is one to try again from
         self.publish: Callable[[bytes], None] = lambda _line: None
         self._directory = directory
-        self._log = directory.open_log(lock, published=lambda line: self.publish(line))
+        self._log = directory.open_log(lock, published=self._published)
         self._signalled: dict[ProcessIdentity, set[int]] = {}
         self._faults = 0
+
+    def _published(self, line: bytes) -> None:
+        self.publish(line)  # set later: there is no socket yet when the log is opened
 
     @property
     def facts(self) -> RunFacts:

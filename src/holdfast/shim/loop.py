@@ -1,4 +1,4 @@
-"""One poll loop: descriptors, timers on CLOCK_BOOTTIME, signals. It wakes only when something is due.
+"""One poll loop: descriptors, timers on CLOCK_BOOTTIME, signals. It wakes only when it must.
 
 A fault in a callback is handed to `on_fault` and the loop goes on: a watcher, a sample or a
 notice must never end or block the run.

@@ -21,6 +21,7 @@ from holdfast.run.outcomes import StopCause
 from holdfast.shim import child, ending, exits, stdio
 from holdfast.shim.inner import InnerRuns
 from holdfast.shim.loop import READ, Loop
+from holdfast.shim.restarts import RestartPolicy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
 
 _REAP_SECONDS = 5.0  # how long an orphan's status may take to appear after its end
 _INNER_SECONDS = 20.0  # how long an inner run may take to stop, beyond its grace
-BACKOFF_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
-CRASH_LOOP_ATTEMPTS = 5  # so many attempts in a row that lived less than...
-CRASH_LOOP_SECONDS = 10.0
 
 
 class Supervisor:
@@ -87,7 +85,7 @@ class Supervisor:
         self._stop: TreeStop | None = None
         self._after_stop: Callable[[], None] = self._finish
         self._inner_deadline = 0.0
-        self._short_lives = 0
+        self._restarts = RestartPolicy(spec.wanted.restarts)
         self._is_cleared = False
         self._reaped: dict[int, exits.ExitFacts] = {}
         self._finished = False
@@ -267,42 +265,36 @@ class Supervisor:
 
     def _attempt_over(self) -> None:
         """Root and workload have ended by themselves: clear what they left, go on or finish."""
-        after = self._restart if self._wants_restart() else self._finish
+        after = self._what_next()
         if self.spec.wanted.leftovers == "keep" or not self.tree.walk():
             after()
             return
         self._begin_tree_stop((), self.spec.wanted.grace_seconds, signal.SIGTERM, after)
 
-    # --- restarts ----------------------------------------------------------------------
+    def _what_next(self) -> Callable[[], None]:
+        if self.exec_failure is not None:
+            return self._finish
+        ended, lived = self.workload_exit or self.root_exit, boottime() - self.attempt_began
+        decision = self._restarts.decide(ended, self.attempt, lived)
+        if decision.delay_seconds is None:
+            if decision.why:
+                self.evidence.append(decision.why)
+            return self._finish
+        delay = decision.delay_seconds
+        return lambda: self._restart(delay)
 
-    def _wants_restart(self) -> bool:
-        limit = self.spec.wanted.restarts
-        facts = self.workload_exit or self.root_exit
-        if facts is None or facts.exit_code == 0 or self.exec_failure is not None:
-            return False
-        if facts.exit_code is None and facts.signal is None:
-            return False  # nobody saw how it ended: a restart would be a guess
-        if limit is not None and self.attempt > limit:
-            if limit:
-                self.evidence.append(f"gave up after {limit} restarts")
-            return False
-        lived = boottime() - self.attempt_began
-        self._short_lives = self._short_lives + 1 if lived < CRASH_LOOP_SECONDS else 0
-        if self._short_lives >= CRASH_LOOP_ATTEMPTS and limit is None:
-            self.evidence.append(f"crash loop: {self._short_lives} attempts in a row were short")
-            return False
-        return True
-
-    def _restart(self) -> None:
-        delay = BACKOFF_SECONDS[min(max(self._short_lives - 1, 0), len(BACKOFF_SECONDS) - 1)]
+    def _restart(self, delay_seconds: float) -> None:
         facts = self.workload_exit or self.root_exit
         reason = "" if facts is None else f"exit {facts.exit_code}, signal {facts.signal}"
         self.journal.record(
-            Kind.RESTART_SCHEDULED, attempt=self.attempt + 1, delay_seconds=delay, reason=reason
+            Kind.RESTART_SCHEDULED,
+            attempt=self.attempt + 1,
+            delay_seconds=delay_seconds,
+            reason=reason,
         )
         crash_point("shim.restart-scheduled")
         self._let_go()
-        self.loop.after("restart", delay, self.start_attempt)
+        self.loop.after("restart", delay_seconds, self.start_attempt)
 
     def _let_go(self) -> None:
         for held in (self.root, self.workload):
@@ -352,7 +344,7 @@ class Supervisor:
         self._begin_tree_stop(self._targets(), wanted.grace_seconds, polite, self._finish)
 
     def _targets(self) -> tuple[ProcessIdentity, ...]:
-        """Whom to ask: the workload, and shells above it, which would go on to their next command."""
+        """Whom to ask: the workload, and shells above it, which would go on to what comes next."""
         held = self.workload if self.workload and self.workload_exit is None else self.root
         return (*self.shells, held.identity) if held is not None else ()
 
