@@ -194,7 +194,7 @@ def test_D6_a_spec_of_a_later_version_is_told_apart_from_damage():
         {"leftovers": "both"},
         {"stdin": "tty"},
         {"workload": ""},
-        {"sample_interval_seconds": 0.0},
+        {"sample_interval_seconds": -1.0},
         {"grace_seconds": "10"},
         {"timeout_seconds": float("inf")},
     ],
