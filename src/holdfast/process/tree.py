@@ -116,8 +116,7 @@ class TreeStop:
     def step(self) -> float:
         """Do what is due. Seconds until the next step is worth while; 0 when done."""
         self._just_frozen = 0
-        freezing = self._phase in (_Phase.FREEZE, _Phase.SETTLE)
-        members = self._tree.walk(self._freeze_new if freezing else None)
+        members = self._tree.walk(self._meet)
         if self._tree.is_proven_empty:
             return self._finish(members)
         if self._phase is _Phase.ASK:
@@ -134,11 +133,11 @@ class TreeStop:
             self._enter(_Phase.ASK_REST, min(self._grace_ends, boottime() + REST_GRACE_SECONDS))
             return self._ask_rest(members)
         self._ask_each(targets, "stop: asked")
-        return self._remaining_or(_Phase.FREEZE, FREEZE_SECONDS)
+        return self._remaining_or_freeze()
 
     def _ask_rest(self, members: list[Member]) -> float:
         self._ask_each(members, "stop: left behind by the workload")
-        return self._remaining_or(_Phase.FREEZE, FREEZE_SECONDS)
+        return self._remaining_or_freeze()
 
     def _ask_each(self, members: list[Member], why: str) -> None:
         for member in members:
@@ -149,13 +148,20 @@ class TreeStop:
                     # A stopped process takes the signal only once it goes on.
                     self._strike(member.identity, signal.SIGCONT, why)
 
-    def _remaining_or(self, phase: _Phase, seconds: float) -> float:
+    def _remaining_or_freeze(self) -> float:
         remaining = self._phase_ends - boottime()
         if remaining > 0:
             # A fork may come at any time; leave the loop alone, but look once a second.
             return min(remaining, 1.0 if self._tree.saw_all else _PAUSE_SECONDS)
-        self._enter(phase, boottime() + seconds)
-        return _PAUSE_SECONDS
+        self._enter(_Phase.FREEZE, boottime() + FREEZE_SECONDS)
+        for held in self._tree.held():
+            self._freeze_new(held)
+        return 0.0
+
+    def _meet(self, held: HeldProcess) -> None:
+        """A fork bomb leaves us little of the CPU: once the grace is over, freeze in passing."""
+        if self._phase in (_Phase.FREEZE, _Phase.SETTLE) or boottime() >= self._phase_ends:
+            self._freeze_new(held)
 
     def _freeze_new(self, held: HeldProcess) -> None:
         """A new member is stopped the moment it is proven to be one: it may fork any moment."""
