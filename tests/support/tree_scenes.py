@@ -1,0 +1,441 @@
+"""Trees of hard members, and what stopping them came to. Each scene returns plain facts.
+
+A scene forks a supervisor, which is the subreaper above the tree; whatever is alive in the scene's
+PID namespace afterwards, and was not there before, is left over. That is looked up in /proc
+directly, without the code under test.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+from holdfast.process import procfs
+from holdfast.process.identity import ProcessIdentity
+from holdfast.process.libc import set_child_subreaper
+from holdfast.process.members import Tree, find_suspects
+from holdfast.process.signals import Delivery
+from holdfast.process.tree import Cleanup, TreeStop, stop_tree
+from tests.support import recycling, tree_actors
+from tests.support.cgroups import CGroup
+from tests.support.tracer import held_at_exit
+
+Facts = dict[str, Any]
+Checkpoint = Callable[[Any], None]
+
+
+def stop(
+    actor: str,
+    members: int,
+    *,
+    grace_seconds: float = 0.3,
+    rounds: int = 1,
+    cgroup: str | None = None,
+    fill: int = 0,
+    is_reaper: bool = True,
+    reaps: bool = False,
+) -> list[Facts]:
+    """Start the actor, wait until it has that many members (or fills its group), stop its tree."""
+    return [
+        _stop_once(
+            actor,
+            members,
+            grace_seconds=grace_seconds,
+            cgroup=cgroup,
+            fill=fill,
+            is_reaper=is_reaper,
+            reaps=reaps,
+        )
+        for _ in range(rounds)
+    ]
+
+
+def _stop_once(
+    actor: str,
+    members: int,
+    *,
+    grace_seconds: float,
+    cgroup: str | None,
+    fill: int,
+    is_reaper: bool,
+    reaps: bool,
+) -> Facts:
+    before = living()
+
+    def supervise(_: Checkpoint) -> Facts:
+        if is_reaper:
+            set_child_subreaper()
+        with started(actor, members, cgroup) as root:
+            if cgroup is not None:
+                _await_fill(CGroup(Path(cgroup)), fill)
+            return stopped(root, grace_seconds=grace_seconds, is_reaper=is_reaper, reaps=reaps)
+
+    facts = in_child(supervise)
+    facts["left"] = left_over(before)
+    return facts
+
+
+@contextlib.contextmanager
+def started(
+    actor: str, members: int, cgroup: str | None = None, *, own_session: bool = True
+) -> Iterator[int]:
+    """A root that plays the actor, all of whose members are in place. Gives its PID."""
+    reader, writer = os.pipe()
+    root = os.fork()
+    if root == 0:
+        os.close(reader)
+        try:
+            if own_session:  # as below a shim: the scheduler then shares by session, not by head
+                os.setsid()
+            if cgroup is not None:
+                CGroup(Path(cgroup)).add_self()
+            getattr(tree_actors, actor)(lambda: os.write(writer, b"."))
+        finally:
+            os._exit(0)
+    os.close(writer)
+    seen = 0
+    while seen < members:
+        if not select.select([reader], [], [], 20)[0]:
+            raise AssertionError(f"only {seen} of {members} members came up")
+        seen += len(os.read(reader, members - seen))
+    try:
+        yield root
+    finally:
+        os.close(reader)
+
+
+def stopped(
+    root: int,
+    *,
+    grace_seconds: float,
+    is_reaper: bool = True,
+    reaps: bool = False,
+    identity: ProcessIdentity | None = None,
+    **options: Any,
+) -> Facts:
+    """Stop the tree of that root from here; the root is a child of ours."""
+    sent: list[tuple[str, str]] = []
+
+    def record(delivery: Delivery, why: str) -> None:
+        sent.append((signal.Signals(delivery.signal).name, str(delivery.fate)))
+        assert why
+
+    identity = identity or _identity_of(root)
+    reaper = ProcessIdentity.current() if is_reaper else None
+    began = time.monotonic()
+    if reaps:
+        cleanup = _stop_as_a_shim_does(identity, reaper, grace_seconds, record)
+    else:
+        cleanup = stop_tree(
+            identity, grace_seconds=grace_seconds, reaper=reaper, record=record, **options
+        )
+    return {
+        **cleanup.to_json(),
+        "root": root,
+        "seconds": time.monotonic() - began,
+        "sent": sorted({f"{name} {fate}" for name, fate in sent}),
+    }
+
+
+def _stop_as_a_shim_does(
+    root: ProcessIdentity,
+    reaper: ProcessIdentity | None,
+    grace_seconds: float,
+    record: Callable[[Delivery, str], None],
+) -> Cleanup:
+    """Step by step, reaping in between: what has ended leaves the listing of children."""
+    with Tree([root], reaper=reaper) as tree:
+        stop = TreeStop(tree, [root], grace_seconds=grace_seconds, record=record)
+        while stop.result is None:
+            pause = stop.step()
+            select.select([], [], [], min(pause, 0.02))
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+        return stop.result
+
+
+def _identity_of(root: int) -> ProcessIdentity:
+    # The root may have ended by itself (a daemon's starter): it is a zombie of ours until reaped.
+    try:
+        return ProcessIdentity.of(root)
+    except Exception:  # noqa: BLE001 - whichever way it says so
+        return ProcessIdentity.current().replace(pid=root, start_ticks=1, pidfd_inode=1)
+
+
+def _await_fill(group: CGroup, fill: int) -> None:
+    deadline = time.monotonic() + 20
+    while len(group.pids()) < fill:
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{len(group.pids())} of {fill} processes in the group")
+
+
+def in_child(
+    body: Callable[[Checkpoint], Facts],
+    at_checkpoint: Callable[[Any], contextlib.AbstractContextManager[object]] | None = None,
+) -> Facts:
+    """Run `body` in a forked child that leads its own descendants; its facts come back.
+
+    `checkpoint(value)` in the child waits until this process has entered `at_checkpoint(value)`,
+    which it leaves when the child has ended: whatever that starts is no descendant of the child.
+    """
+    reader, writer = os.pipe()
+    go_reader, go_writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        os.close(go_writer)
+        _lead(body, writer, go_reader)
+    os.close(writer)
+    os.close(go_reader)
+    with contextlib.ExitStack() as meanwhile, os.fdopen(reader, "rb") as file:
+        for line in file:
+            message = json.loads(line)
+            if "error" in message:
+                raise AssertionError(message["error"])
+            if "facts" in message:
+                break
+            if at_checkpoint is not None:
+                meanwhile.enter_context(at_checkpoint(message["checkpoint"]))
+            os.write(go_writer, b".")
+        else:
+            raise AssertionError(f"no facts; status {os.waitpid(child, 0)[1]}")
+        os.close(go_writer)
+        os.waitpid(child, 0)
+    facts: Facts = message["facts"]
+    return facts
+
+
+def _lead(body: Callable[[Checkpoint], Facts], writer: int, go: int) -> NoReturn:
+    def say(message: Facts) -> None:
+        left = json.dumps(message).encode() + b"\n"
+        while left:
+            left = left[os.write(writer, left) :]
+
+    def checkpoint(value: Any) -> None:
+        say({"checkpoint": value})
+        os.read(go, 1)
+
+    try:
+        say({"facts": body(checkpoint)})
+    except BaseException:  # noqa: BLE001 - shown by the scene
+        say({"error": traceback.format_exc()})
+    os._exit(0)
+
+
+def living() -> dict[int, str]:
+    """Every process of this PID namespace that is not a zombie, by PID, with its name and state."""
+    found = {}
+    for name in os.listdir("/proc"):
+        with contextlib.suppress(OSError):
+            if name.isdigit():
+                stat = Path(f"/proc/{name}/stat").read_bytes().decode(errors="replace")
+                comm, _, rest = stat.partition("(")[2].rpartition(")")
+                if rest.split()[0] not in "ZX":
+                    found[int(name)] = f"{comm} {rest.split()[0]}"
+    return found
+
+
+def _all_go(before: dict[int, str]) -> bool:
+    deadline = time.monotonic() + 10
+    while left_over(before, looks=1):
+        if time.monotonic() > deadline:
+            return False
+    return True
+
+
+def left_over(before: dict[int, str], looks: int = 20) -> dict[int, str]:
+    """Who was not there before. Many looks, since a comet is seldom there twice."""
+    left = {}
+    for _ in range(looks):
+        left.update({pid: what for pid, what in living().items() if pid not in before})
+        time.sleep(0.002)
+    return left
+
+
+def stop_held_at_exit() -> Facts:
+    """The root is held at its exit by a tracer that is none of ours."""
+    return _stop_with(held_at_exit, "stubborn", 1)
+
+
+def stop_frozen(cgroup: str) -> Facts:
+    """The root sits in a frozen control group."""
+
+    @contextlib.contextmanager
+    def frozen(root: int) -> Iterator[None]:
+        group = CGroup(Path(cgroup))
+        group.add(root)
+        group.freeze()
+        try:
+            yield
+        finally:
+            group.thaw()
+
+    return _stop_with(frozen, "obedient", 1)
+
+
+def stop_beside_a_survivor() -> Facts:
+    """One member is held at its exit; the others still have to go."""
+    return _stop_with(held_at_exit, "double_fork", 2)
+
+
+def _stop_with(
+    holding: Callable[[int], contextlib.AbstractContextManager[object]], actor: str, members: int
+) -> Facts:
+    before = living()
+
+    def supervise(checkpoint: Checkpoint) -> Facts:
+        set_child_subreaper()
+        with started(actor, members) as root:
+            checkpoint(root)
+            facts = stopped(root, grace_seconds=0.2)
+            facts["living"] = living()
+            return facts
+
+    facts = in_child(supervise, holding)
+    facts["went_when_let_go"] = _all_go(before)
+    return facts
+
+
+def stop_as_another_user(uid: int) -> Facts:
+    """The tree has a member that the supervisor may not signal (as after sudo)."""
+    before = living()
+
+    def supervise(_: Checkpoint) -> Facts:
+        set_child_subreaper()
+        with started("obedient", 1) as root:
+            ProcessIdentity.current()
+            os.setresgid(uid, uid, uid)
+            os.setresuid(uid, uid, uid)
+            ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # dumpable again: /proc/self is ours to read
+            return stopped(root, grace_seconds=0.2)
+
+    facts = in_child(supervise)
+    facts["left"] = left_over(before)
+    return facts
+
+
+def stop_without_descriptors(spare: int) -> Facts:
+    """The supervisor has almost no free descriptor, and the tree is larger than that."""
+    before = living()
+
+    def supervise(_: Checkpoint) -> Facts:
+        set_child_subreaper()
+        with started("deep", 41) as root:
+            identity = ProcessIdentity.of(root)
+            taken = max(map(int, os.listdir("/proc/self/fd")))
+            hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+            resource.setrlimit(resource.RLIMIT_NOFILE, (taken + spare, hard))
+            return stopped(root, grace_seconds=0.2, identity=identity)
+
+    facts = in_child(supervise)
+    facts["left"] = left_over(before)
+    return facts
+
+
+def stop_beside_bystanders(run_id: str) -> Facts:
+    """Processes of the same session and group, of the same name, and with the run's stamp."""
+    bystanders = {
+        "same session, group and name": recycling.spawn(),
+        "same name, own session": recycling.spawn(action=os.setsid),
+        "stamp": recycling.spawn(action=lambda: _exec_stamped(run_id)),
+    }
+    stamped = bystanders["stamp"].pid
+    recycling.await_comm(stamped, b"sleep")
+    before = living()
+
+    def supervise(_: Checkpoint) -> Facts:
+        set_child_subreaper()
+        with started("setsid", 2, own_session=False) as root:
+            session, group = os.getsid(root), os.getpgid(root)
+            return {**stopped(root, grace_seconds=0.5), "session": session, "group": group}
+
+    facts = in_child(supervise)
+    facts["left"] = left_over(before)
+    nearest = bystanders["same session, group and name"].pid
+    facts["bystander"] = {"session": os.getsid(nearest), "group": os.getpgid(nearest)}
+    facts["stamped"] = stamped
+    facts["suspects"] = [m.identity.pid for m in find_suspects(run_id, lambda _: False)]
+    facts["known"] = [m.identity.pid for m in find_suspects(run_id, lambda i: i.pid == stamped)]
+    facts["untouched"] = {name: child.untouched() for name, child in bystanders.items()}
+    for child in bystanders.values():
+        child.end()
+    return facts
+
+
+def _exec_stamped(run_id: str) -> None:
+    os.execve("/bin/sleep", ["sleep", "600"], {"HOLDFAST_RUN_ID": run_id})
+
+
+def stop_sparing() -> Facts:
+    """A member is spared (the shim of a run inside this one), and so is all below it."""
+    before = living()
+
+    def supervise(_: Checkpoint) -> Facts:
+        set_child_subreaper()
+        with started("setsid", 2) as inner, started("stubborn_daemon", 2) as root:
+            spared = ProcessIdentity.of(inner)
+            below = [ProcessIdentity.of(pid) for pid in procfs.children(inner)]
+            facts = stopped(root, grace_seconds=0.2, spare=lambda one: one == spared)
+            facts["spared"] = [str(one.verdict()) for one in (spared, *below)]
+            facts["then"] = stopped(root, grace_seconds=0.2)
+            return facts
+
+    facts = in_child(supervise)
+    facts["left"] = left_over(before)
+    return facts
+
+
+def walk_after_recycling() -> Facts:
+    """A recorded member's PID belongs to a stranger now: it is not a member."""
+    member = recycling.spawn()
+    recorded = ProcessIdentity.of(member.pid)
+    stranger = recycling.recycle(member)
+    with Tree() as tree:
+        added = tree.add(recorded)
+        members = [one.identity.pid for one in tree.walk()]
+        result = TreeStop(tree, [recorded], grace_seconds=0)
+        result.step()
+    facts = {"added": added, "members": members, "untouched": stranger.untouched()}
+    stranger.end()
+    return facts
+
+
+def walk_a_tree() -> Facts:
+    """Everybody below, however far away they went, and nobody else."""
+    bystander = recycling.spawn()
+
+    def supervise(_: Checkpoint) -> Facts:
+        set_child_subreaper()
+        with (
+            started("deep", 41) as root,
+            started("stubborn_daemon", 2),
+            Tree([ProcessIdentity.of(root)], reaper=ProcessIdentity.current()) as tree,
+        ):
+            members = tree.walk()
+            expected = set(living()) - {1, os.getpid(), os.getppid(), bystander.pid}
+            facts = {
+                "pids_right": {member.identity.pid for member in members} == expected,
+                "parents_right": all(
+                    member.ppid == procfs.read_stat(member.identity.pid).ppid for member in members
+                ),
+                "all_same": all(str(m.identity.verdict()) == "SAME" for m in members),
+                "count": len(members),
+            }
+            stopped(root, grace_seconds=0)
+            return facts
+
+    facts = in_child(supervise)
+    facts["bystander_untouched"] = bystander.untouched()
+    bystander.end()
+    return facts
