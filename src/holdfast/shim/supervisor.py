@@ -21,6 +21,7 @@ from holdfast.run.outcomes import StopCause
 from holdfast.shim import child, ending, exits, stdio
 from holdfast.shim.inner import InnerRuns
 from holdfast.shim.loop import READ, Loop
+from holdfast.shim.reaper import Reaper
 from holdfast.shim.restarts import RestartPolicy
 
 TYPE_CHECKING = False
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from holdfast.run.spec import RunSpec
     from holdfast.shim.journal import Journal
 
-_REAP_SECONDS = 5.0  # how long an orphan's status may take to appear after its end
 _INNER_SECONDS = 20.0  # how long an inner run may take to stop, beyond its grace
 
 
@@ -55,6 +55,7 @@ class Supervisor:
         self.loop = loop
         self.on_ready = on_ready
         self.inner = InnerRuns(directory)
+        self.reaper = Reaper(loop, self._keeps)
         self.spared: set[ProcessIdentity] = set()  # below us, but not of the run: notices
         us = ProcessIdentity.current() if is_reaper else None
         self.tree = Tree(reaper=us, spare=self._is_spared)
@@ -87,7 +88,6 @@ class Supervisor:
         self._inner_deadline = 0.0
         self._restarts = RestartPolicy(spec.wanted.restarts)
         self._is_cleared = False
-        self._reaped: dict[int, exits.ExitFacts] = {}
         self._finished = False
 
     def _is_spared(self, identity: ProcessIdentity) -> bool:
@@ -170,6 +170,7 @@ class Supervisor:
             self.workload.close()
         self.workload = held
         self.workload_exit = None
+        self.reaper.await_exit_of(held)
         self.tree.add(held.identity)
         self.watch_root()
 
@@ -181,27 +182,12 @@ class Supervisor:
         if self._root_is_child:
             self._root_exit_known(exits.exit_of_child(self.root))
         else:
-            self._await_status(self.root, self._root_exit_known, boottime() + _REAP_SECONDS)
+            self.reaper.when_known(self.root, self._root_exit_known)
 
     def _workload_ended(self, _events: int) -> None:
         assert self.workload is not None
         self.loop.unwatch(self.workload.fd)
-        self._await_status(self.workload, self._workload_exit_known, boottime() + _REAP_SECONDS)
-
-    def _await_status(
-        self, held: HeldProcess, known: Callable[[exits.ExitFacts], None], until: float
-    ) -> None:
-        """A stranger's status appears after its reap, which is up to its parent.
-
-        What we can do is look again for a while; then it was not seen, and that is said.
-        """
-        self.reap_strangers()
-        facts = self._reaped.pop(held.identity.pid, None) or exits.exit_of_stranger(held)
-        if facts is None and boottime() < until:
-            name = f"status {held.identity.pid}"
-            self.loop.after(name, 0.02, lambda: self._await_status(held, known, until))
-            return
-        known(facts or exits.NOT_SEEN)
+        self.reaper.when_known(self.workload, self._workload_exit_known)
 
     def _root_exit_known(self, facts: exits.ExitFacts) -> None:
         assert self.root is not None
@@ -230,26 +216,11 @@ class Supervisor:
         if self._root_is_child and self.root is not None:
             os.waitid(os.P_PIDFD, self.root.fd, os.WEXITED | os.WNOHANG)
             crash_point("shim.reaped")
-            self.reap_strangers()
+            self.reaper.reap()
 
-    def reap_strangers(self) -> None:
-        """Reap orphans that came back to us, but not a root whose exit is not recorded yet."""
-        while True:
-            try:
-                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            except ChildProcessError:
-                return
-            if found is None:
-                return
-            if self._is_root(found.si_pid) and self.root_exit is None:
-                return
-            if self.workload is not None and found.si_pid == self.workload.identity.pid:
-                # Not reaped yet, so the number is still the workload's.
-                self._reaped[found.si_pid] = exits.from_waitid(found)
-            os.waitpid(found.si_pid, os.WNOHANG)
-
-    def _is_root(self, pid: int) -> bool:
-        return self._root_is_child and self.root is not None and pid == self.root.identity.pid
+    def _keeps(self, pid: int) -> bool:
+        is_root = self._root_is_child and self.root is not None and pid == self.root.identity.pid
+        return is_root and self.root_exit is None
 
     def proceed(self) -> None:
         """The root has ended. Does a workload live on? Is the tree being stopped?"""
@@ -380,7 +351,7 @@ class Supervisor:
         self.journal.record(Kind.CLEANED, **self.cleanup.to_json())
         crash_point("shim.cleaned")
         self._is_cleared = True
-        self.reap_strangers()
+        self.reaper.reap()
         self.proceed()  # a root that survives is named, and the run goes on stopping
 
     def _merge(self, result: Cleanup) -> Cleanup:
@@ -393,7 +364,7 @@ class Supervisor:
 
     def child_ended(self) -> None:
         """SIGCHLD: somebody below us ended."""
-        self.reap_strangers()
+        self.reaper.reap()
         if self._stop is not None:
             self._step_stop()
 
