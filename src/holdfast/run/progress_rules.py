@@ -1,0 +1,167 @@
+"""Rules about whether a run gets anywhere, and whether its rows tell of the right process. Pure.
+
+A rule that needs a figure which a row does not have is not asked: absent means unknown.
+"""
+
+from __future__ import annotations
+
+from holdfast.process.samples import tree_figure
+from holdfast.run.anomaly_rule import Finding, Rule, Severity, threshold, time_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Row = dict[str, Any]
+
+
+class Stuck(Rule):
+    """A process hangs in the kernel: in disk sleep, and not once awake in between."""
+
+    name = "disk_sleep"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._since: dict[str, tuple[float, Any, int]] = {}  # token: when, switches, samples
+
+    def knows(self, row: Row) -> bool:
+        return "stuck" in row or row.get("state") is not None
+
+    def look(self, row: Row) -> Finding | None:
+        now, stuck = time_of(row), {entry["token"]: entry for entry in row.get("stuck", ())}
+        self._since = {token: seen for token, seen in self._since.items() if token in stuck}
+        found = None
+        for token, entry in stuck.items():
+            since, switches, samples = self._since.get(token, (now, entry["switches"], 0))
+            if entry["switches"] is None or entry["switches"] != switches:
+                since, switches, samples = now, entry["switches"], 0
+            self._since[token] = (since, switches, samples + 1)
+            long_enough = now - since >= threshold("stuck_seconds")
+            if long_enough and samples + 1 >= threshold("stuck_samples"):
+                where = entry.get("wait_channel") or "an unknown place"
+                evidence = f"in disk sleep for {now - since:.1f} s, in {where}"
+                found = found or Finding(evidence, token, entry.get("comm"))
+        return found
+
+
+class Spin(Rule):
+    """A core is busy, and nothing comes of it: no output, no I/O, no change of memory."""
+
+    name = "cpu_spin"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._since: tuple[float, int, int] | None = None  # when, characters, memory
+        self._samples = 0
+
+    def knows(self, row: Row) -> bool:
+        percent = tree_figure(row, "cpu_percent")
+        return percent is not None and (percent < threshold("spin_percent") or _chars(row))
+
+    def look(self, row: Row) -> Finding | None:
+        now, percent, chars = (
+            time_of(row),
+            tree_figure(row, "cpu_percent"),
+            tree_figure(row, "chars"),
+        )
+        used = tree_figure(row, "rss_bytes") or 0
+        if percent < threshold("spin_percent"):
+            self._since = None
+            return None
+        if self._since is None or self._has_worked(row, chars, used, now - self._since[0]):
+            self._since, self._samples = (now, chars, used), 0
+            return None
+        self._samples += 1
+        seconds = now - self._since[0]
+        if seconds < threshold("spin_seconds") or self._samples < threshold("spin_samples") - 1:
+            return None
+        return Finding(f"{percent:.0f} % CPU for {seconds:.0f} s with no output and no I/O")
+
+    def _has_worked(self, row: Row, chars: int, used: int, seconds: float) -> bool:
+        assert self._since is not None
+        _, chars_before, used_before = self._since
+        quiet = row.get("quiet_seconds")
+        return (
+            chars != chars_before
+            or abs(used - used_before) > threshold("spin_memory_share") * used_before
+            or (quiet is not None and quiet < seconds)
+        )
+
+
+def _chars(row: Row) -> bool:
+    return tree_figure(row, "chars") is not None
+
+
+class Stall(Rule):
+    """Nothing happens: no output, no CPU, no I/O, and nobody at the other end of a connection."""
+
+    name = "stall"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._since: tuple[float, int] | None = None  # when, characters
+        self._sockets = 0
+
+    def knows(self, row: Row) -> bool:
+        return tree_figure(row, "cpu_percent") is not None and _chars(row)
+
+    def look(self, row: Row) -> Finding | None:
+        now, chars = time_of(row), tree_figure(row, "chars")
+        sockets = (row.get("tree") or {}).get("sockets")
+        self._sockets = self._sockets if sockets is None else sockets
+        busy = tree_figure(row, "cpu_percent") >= threshold("stall_percent") or self._sockets > 0
+        if self._since is None or busy or chars != self._since[1]:
+            self._since = (now, chars)
+            return None
+        quiet = row.get("quiet_seconds")
+        seconds = now - self._since[0] if quiet is None else min(now - self._since[0], quiet)
+        if seconds < threshold("stall_seconds"):
+            return None
+        return Finding(f"no output, CPU, I/O or connection for {seconds / 60:.0f} min")
+
+
+class DeletedDirectory(Rule):
+    """The workload's working directory was removed."""
+
+    name = "deleted_cwd"
+
+    def knows(self, row: Row) -> bool:
+        return "cwd_deleted" in row or row.get("threads") is not None
+
+    def look(self, row: Row) -> Finding | None:
+        return Finding("its working directory was removed") if row.get("cwd_deleted") else None
+
+
+class IdentityDrift(Rule):
+    """A row describes another process than the one that the run resolved to."""
+
+    name = "identity_drift"
+    severity = Severity.CRITICAL
+
+    def knows(self, row: Row) -> bool:
+        return row.get("token") is not None
+
+    def look(self, row: Row) -> Finding | None:
+        if self.context.workload_token in (None, row["token"]):
+            return None
+        return Finding(
+            f"the sample is of {row['token']}, the workload is {self.context.workload_token}"
+        )
+
+    def another_subject(self) -> None:
+        """A drift is a change of subject: that must not make it forget."""
+
+
+class WrapperTraced(Rule):
+    """A row describes a wrapper."""
+
+    name = "wrapper_traced"
+    severity = Severity.CRITICAL
+
+    def knows(self, row: Row) -> bool:
+        return row.get("token") is not None
+
+    def look(self, row: Row) -> Finding | None:
+        if row["token"] not in self.context.wrapper_tokens:
+            return None
+        return Finding(f"the sample is of {row.get('comm')}, a wrapper of the workload")

@@ -1,0 +1,197 @@
+"""trace.jsonl: samples as they are taken, bounded, with their peaks kept.
+
+A trace that can't be written is said once and the run goes on. When it grows too large, the
+older half keeps every second row: of each eight those with the most memory, CPU, OOM score and
+descriptors, and all that an anomaly fired on. So no peak is lost, whatever its age.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+from holdfast.process.samples import tree_figure
+from holdfast.run.durable import atomic_write, encode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from holdfast.process.samples import Sample
+
+    Row = dict[str, Any]
+
+MOST_BYTES = 7 << 20  # a day of rows at the default interval stays below 8 MB
+_GROUP = 8
+_FIGURES = [
+    re.compile(rb'"%b":([0-9.]+)' % name)
+    for name in (b"rss_bytes", b"cpu_percent", b"oom_score", b"fd_ratio")
+]
+_ANOMALY = b'"anomalies":'
+_AROUND = 2  # rows before and after an anomaly that are kept as well
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+_LONGEST_TAIL = 65536
+
+
+class TraceWriter:
+    """Appends rows. Only the lock's holder writes a run's trace."""
+
+    def __init__(self, path: str, most_bytes: int = MOST_BYTES) -> None:
+        self._path = path
+        self._most_bytes = most_bytes
+        self._fd = -1
+        self._size = 0
+        self._is_torn = False  # the last line may lack its end
+        self._said = False
+
+    def append(self, row: Row) -> str | None:
+        """Write a row. What went wrong, the first time that something does; else None."""
+        try:
+            self._append(encode(row) + b"\n")
+        except OSError as error:
+            self._let_go()
+            if self._said:
+                return None
+            self._said = True
+            return f"the trace can't be written: {error.strerror or error}"
+        return None
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        self._let_go()
+
+    def _append(self, line: bytes) -> None:
+        if self._fd < 0:
+            self._open()
+        if self._is_torn:
+            line = b"\n" + line
+        written = os.write(self._fd, line)
+        self._size += written
+        self._is_torn = written < len(line)
+        if self._size > self._most_bytes:
+            self._thin()
+
+    def _open(self) -> None:
+        self._fd = os.open(self._path, _FLAGS, 0o600)
+        self._size = os.fstat(self._fd).st_size
+        tail = _tail(self._path, self._size, 1)
+        self._is_torn = bool(tail) and not tail.endswith(b"\n")
+
+    def _thin(self) -> None:
+        """Rewrite the file as a whole; a death in between leaves the old or the new."""
+        with open(self._path, "rb") as file:
+            data = file.read()
+        atomic_write(self._path, thinned(data))
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def thinned(data: bytes) -> bytes:
+    """The older half at half its resolution, peaks and anomalies kept; the newer half as it is."""
+    lines = data.splitlines(keepends=True)
+    half = len(lines) // 2
+    kept: list[bytes] = []
+    for start in range(0, half, _GROUP):
+        group = lines[start : min(start + _GROUP, half)]
+        chosen = _peaks(group)
+        for at in range(start - _AROUND, start + len(group) + _AROUND):
+            if 0 <= at < len(lines) and _ANOMALY in lines[at]:
+                chosen |= {i for i in range(len(group)) if abs(start + i - at) <= _AROUND}
+        kept.extend(group[i] for i in sorted(chosen))
+    return b"".join((*kept, *lines[half:]))
+
+
+def _peaks(group: list[bytes]) -> set[int]:
+    """Half of the group: the highest of each figure, and what spreads them over time."""
+    chosen = set()
+    for figure in _FIGURES:
+        values = [max((float(v) for v in figure.findall(line)), default=-1.0) for line in group]
+        if max(values) >= 0:
+            chosen.add(values.index(max(values)))
+    for at in range(0, len(group), 2):
+        if len(chosen) >= (len(group) + 1) // 2:
+            break
+        chosen.add(at)
+    return chosen
+
+
+def read_rows(path: str) -> Iterator[Row]:
+    """The rows of a trace, oldest first; lines that a death or a full disk tore are left out."""
+    try:
+        file = open(path, "rb")
+    except OSError:
+        return
+    with file:
+        for line in file:
+            row = _row(line)
+            if row is not None:
+                yield row
+
+
+def last_row(path: str) -> Row | None:
+    """The newest whole row."""
+    try:
+        tail = _tail(path, os.path.getsize(path), _LONGEST_TAIL)
+    except OSError:
+        return None
+    rows = (_row(line) for line in reversed(tail.splitlines()))
+    return next((row for row in rows if row is not None), None)
+
+
+def _tail(path: str, size: int, most: int) -> bytes:
+    with open(path, "rb") as file:
+        file.seek(max(0, size - most))
+        return file.read(most)
+
+
+def _row(line: bytes) -> Row | None:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) and isinstance(row.get("at"), str) else None
+
+
+class UsagePeaks:
+    """The contract's usage figures of a run, kept up with each sample. Unknown is None."""
+
+    def __init__(self) -> None:
+        self._figures: dict[str, float | None] = dict.fromkeys(_USAGE)
+
+    def add(self, sample: Sample | Row) -> None:
+        """Take a sample in, live or read back."""
+        row = sample if isinstance(sample, dict) else sample.to_json()
+        if row.get("token") is None and not (row.get("tree") or {}).get("rss_bytes"):
+            return  # nothing was measured: a count of wrappers is nobody's
+        for name, figures in _USAGE.items():
+            for figure in figures:
+                self._raise(name, tree_figure(row, figure))
+
+    def usage(self) -> dict[str, Any]:
+        """The numbers, by the contract's names."""
+        return dict(self._figures)
+
+    def _raise(self, name: str, value: float | None) -> None:
+        before = self._figures[name]
+        if value is not None and (before is None or value > before):
+            self._figures[name] = value
+
+
+# The contract's name, and the tree's figures whose highest value it is.
+_USAGE = {
+    "peak_rss_bytes": ("rss_bytes", "peak_rss_bytes"),
+    "peak_swap_bytes": ("swap_bytes",),
+    "cpu_seconds": ("cpu_seconds",),
+    "peak_cpu_percent": ("cpu_percent",),
+    "peak_oom_score": ("oom_score",),
+    "peak_fd_ratio": ("fd_ratio",),
+    "read_bytes": ("read_bytes",),
+    "write_bytes": ("write_bytes",),
+    "peak_processes": ("processes",),
+}
