@@ -41,6 +41,8 @@ POINTS = {
     "shim.marker-removed": "an ended run whose lock is still held",
     "shim.lock-released": "all is recorded; the shim's own end tells nobody",
     "adopter.started": "an adopter that has not taken the lock",
+    "adopter.tree-emptied": "the tree of a shim that hangs is empty; that shim still has the lock",
+    "adopter.shim-ended": "a shim that hung is ended; nobody holds the lock",
     "adopter.locked": "an adopter that has recorded nothing",
     "adopter.recorded": "the adopter is recorded as the shim and watches nothing yet",
 }
