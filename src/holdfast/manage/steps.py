@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import select
 
+from holdfast.errors import HoldfastError
+from holdfast.process.clock import boottime
 from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
     from typing import Any, TypeAlias, TypeVar
 
     Result = TypeVar("Result")
@@ -48,3 +50,48 @@ def _poll(wait: Wait) -> set[int]:
         poll.register(fd, select.POLLIN)
     timeout = None if wait.seconds is None else max(0.0, wait.seconds) * 1000
     return {fd for fd, _ in poll.poll(timeout)}
+
+
+def run_together(operations: Sequence[Generator[Wait, set[int], Any]]) -> list[Any]:
+    """Run several operations at once in the calling thread: each one's result, or its error."""
+    results: list[Any] = [None] * len(operations)
+    waits: dict[int, tuple[Wait, float | None]] = {}
+    try:
+        for place, steps in enumerate(operations):
+            _advance(place, steps, None, results, waits)
+        while waits:
+            ready = _poll(_nearest(waits))
+            now = boottime()
+            for place, (wait, until) in list(waits.items()):
+                if ready.intersection(wait.fds) or (until is not None and until <= now):
+                    found = ready.intersection(wait.fds)
+                    _advance(place, operations[place], found, results, waits)
+    finally:
+        for steps in operations:
+            steps.close()
+    return results
+
+
+def _advance(
+    place: int,
+    steps: Generator[Wait, set[int], Any],
+    ready: set[int] | None,
+    results: list[Any],
+    waits: dict[int, tuple[Wait, float | None]],
+) -> None:
+    try:
+        wait = next(steps) if ready is None else steps.send(ready)
+    except StopIteration as done:
+        results[place] = done.value
+        waits.pop(place, None)
+    except HoldfastError as error:
+        results[place] = error
+        waits.pop(place, None)
+    else:
+        waits[place] = (wait, None if wait.seconds is None else boottime() + wait.seconds)
+
+
+def _nearest(waits: dict[int, tuple[Wait, float | None]]) -> Wait:
+    fds = tuple({fd for wait, _ in waits.values() for fd in wait.fds})
+    ends = [until for _, until in waits.values() if until is not None]
+    return Wait(fds, min(ends) - boottime() if ends else None)

@@ -1,0 +1,199 @@
+"""`run -F`: the run's output on our stdout, our signals to the run, its code as ours.
+
+The run is supervised as any other. ctrl-c once is passed on, again within the grace stops the
+tree, once more kills it; a closed terminal, or a reader of our output that left, leaves the run
+alone.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+
+from holdfast.cli import streams
+from holdfast.cli.endings import exit_code_of, reason
+from holdfast.cli.pump import Pump
+from holdfast.manage.link import open_link
+from holdfast.manage.steps import run_steps
+from holdfast.manage.waiting import wait_for_runs
+from holdfast.process.clock import boottime
+from holdfast.process.signals import signal_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from typing import Any
+
+    from holdfast.manage.info import RunInfo
+    from holdfast.manage.runs import Run
+    from holdfast.manage.steps import Steps, Wait
+
+_PASSED_ON = (signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)
+_OURS = (*_PASSED_ON, signal.SIGINT, signal.SIGHUP)
+_RELEASE_SECONDS = 5.0
+_HUNG_UP = 128 + signal.SIGHUP
+
+
+class _Left(Exception):
+    """Our terminal is gone: leave, and let the run go on."""
+
+
+def hold_signals() -> None:
+    """Until the run is started: a signal meanwhile is for the run, and waits for it.
+
+    Blocked and not noted: a forked shim must not find our handlers and our wake-up descriptor.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
+
+
+def stay(run: Run, args: Namespace) -> int:
+    """Stream until the run has ended; its exit code."""
+    from holdfast.cli.started import announce
+
+    is_init = os.getpid() == 1
+    foreground = Foreground(run, is_init=is_init)
+    announce(run, args)
+    try:
+        info = foreground.follow()
+    except _Left:
+        return _HUNG_UP
+    code = exit_code_of(run.directory, info)
+    why = reason(info, code)
+    if why is not None and not args.quiet:
+        streams.complain(f"holdfast: {why}")
+    return code
+
+
+class Foreground:
+    """One run in the foreground."""
+
+    def __init__(self, run: Run, *, is_init: bool) -> None:
+        self._run = run
+        self._is_init = is_init
+        spec = run.directory.read_spec()
+        self._grace_seconds = spec.wanted.grace_seconds
+        self._pumps = [Pump(run.directory.output_path, 1)]
+        if spec.wanted.split_stderr:
+            self._pumps.append(Pump(run.directory.stderr_path, 2))
+        self._interrupted_at: float | None = None
+        self._stops = 0
+        self._has_ended = False
+        self._wakeup, end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(end, warn_on_full_buffer=False)
+        for number in (*_OURS, signal.SIGCHLD) if is_init else _OURS:
+            signal.signal(number, _noted)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _OURS)
+
+    def follow(self) -> RunInfo:
+        """Until the ending is recorded and all output is out."""
+        ended = self._wait_for_end()
+        self._has_ended = True
+        if self._is_init:
+            self._await_release()
+        while [pump for pump in self._pumps if pump.turn()]:
+            self._poll(None)
+        return ended
+
+    def _await_release(self) -> None:
+        """PID 1 that exits kills the shim: let it put the last things in order."""
+        deadline = boottime() + _RELEASE_SECONDS
+        while self._run.directory.lock_is_held() and boottime() < deadline:
+            self._poll(boottime() + 0.01)
+
+    def _wait_for_end(self) -> RunInfo:
+        steps: Steps[list[RunInfo]] = wait_for_runs([self._run.directory])
+        try:
+            wait = next(steps)
+            while True:
+                until = None if wait.seconds is None else boottime() + wait.seconds
+                ready = self._serve(wait, until)
+                wait = steps.send(ready)
+        except StopIteration as done:
+            infos: list[RunInfo] = done.value
+            return infos[0]
+        finally:
+            steps.close()
+
+    def _serve(self, wait: Wait, until: float | None) -> set[int]:
+        """Do our own work until what the wait is for has come."""
+        while True:
+            for pump in self._pumps:
+                pump.turn()
+            ready = self._poll(until, *wait.fds).intersection(wait.fds)
+            if ready or (until is not None and boottime() >= until):
+                return ready
+
+    def _poll(self, until: float | None, *fds: int) -> set[int]:
+        poll = select.poll()
+        for fd in (self._wakeup, *fds):
+            poll.register(fd, select.POLLIN)
+        for pump in self._pumps:
+            pump.register(poll)
+        seconds = [pump.rest_seconds for pump in self._pumps if pump.rest_seconds is not None]
+        if until is not None:
+            seconds.append(until - boottime())
+        found = poll.poll(max(0.0, min(seconds)) * 1000 if seconds else None)
+        ready = {fd for fd, _ in found}
+        if self._wakeup in ready:
+            for number in os.read(self._wakeup, 4096):
+                self._signalled(number)
+        return ready
+
+    def _signalled(self, number: int) -> None:
+        if number == signal.SIGCHLD:
+            _reap_as_init()
+        elif number == signal.SIGHUP and not self._is_init:
+            raise _Left
+        elif self._has_ended:
+            raise KeyboardInterrupt
+        elif number == signal.SIGINT:
+            self._interrupted()
+        else:
+            self._pass_on(number)
+
+    def _interrupted(self) -> None:
+        now = boottime()
+        before, self._interrupted_at = self._interrupted_at, now
+        if self._stops == 0 and (before is None or now - before > self._grace_seconds):
+            self._pass_on(signal.SIGINT)
+            return
+        self._stops += 1
+        grace = self._grace_seconds if self._stops == 1 else 0.0
+        streams.complain(
+            "holdfast: stopping the run" if self._stops == 1 else "holdfast: killing it"
+        )
+        request = {"do": "stop", "cause": "user", "detail": "ctrl-c twice", "grace_seconds": grace}
+        if self._ask(request) is None:
+            # The shim hangs, or is gone: this goes round it, and waits.
+            self._run.stop(grace=grace)
+
+    def _pass_on(self, number: int) -> None:
+        name = signal_name(number)
+        answer = self._ask({"do": "signal", "signal": name})
+        if answer is None:
+            streams.complain(f"holdfast: {name} was not passed on: the shim does not answer")
+        elif answer.get("fate") not in ("delivered", "gone"):
+            why = answer.get("fate") or answer.get("error")
+            streams.complain(f"holdfast: {name} was not passed on: {why}")
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any] | None:
+        link = open_link(self._run.directory.path)
+        if link is None:
+            return None
+        with link:
+            answer: dict[str, Any] | None = run_steps(link.ask(request))
+        return answer
+
+
+def _reap_as_init() -> None:
+    """PID 1 is the parent of every orphan, our own shim too."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            continue
+    except ChildProcessError:
+        return
+
+
+def _noted(_number: int, _frame: object) -> None:
+    """Python writes the number to the wake-up pipe; the loop does the rest."""

@@ -1,0 +1,43 @@
+"""`holdfast send RUN TEXT`: write to a run's stdin."""
+
+from __future__ import annotations
+
+from holdfast.cli import streams
+from holdfast.errors import NoStdin, Refused
+from holdfast.manage.runs import Runs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from holdfast.cli.parser import Parser
+
+
+def add_arguments(parser: Parser) -> None:
+    """RUN and TEXT."""
+    parser.add_argument("run", metavar="RUN", help="a name, an id, or its beginning")
+    parser.add_argument("text", metavar="TEXT", help="what to write; a newline is added")
+    parser.add_argument("--no-newline", action="store_true", help="write TEXT alone")
+    parser.epilog = "the run needs --pty or --stdin pipe; otherwise the exit code is 4"
+
+
+def run(args: Namespace) -> int:
+    """Write it; over when the run's shim has taken it."""
+    import os
+
+    target = Runs(notice=streams.complain).get(args.run)
+    spec = target.directory.read_spec()
+    if not spec.pty and spec.wanted.stdin != "pipe":
+        raise NoStdin(
+            f"{spec.name} was started without a stdin to write to",
+            hint="start it with --pty or --stdin pipe",
+            run=spec.id,
+        )
+    info = target.info()
+    if not info.is_active:
+        raise Refused(f"{spec.name} has ended ({info.outcome})", run=spec.id)
+    data = os.fsencode(args.text) + (b"" if args.no_newline else b"\n")
+    target.send(data)
+    if args.json:
+        streams.say_json({"schema": 1, "id": spec.id, "name": spec.name, "sent_bytes": len(data)})
+    return 0

@@ -1,0 +1,89 @@
+"""What is said once a run was started: its name, who it is, what went wrong, what may go wrong."""
+
+from __future__ import annotations
+
+import sys
+
+from holdfast.cli import streams
+from holdfast.errors import Failed
+from holdfast.manage.info import read_facts
+from holdfast.run.outcomes import Outcome, run_exit_code
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from holdfast.manage.info import RunInfo
+    from holdfast.manage.runs import Run
+    from holdfast.run.facts import RunFacts
+
+
+def report(run: Run, args: Namespace) -> int:
+    """The name alone on stdout, or the document; the rest on stderr. Raises if it did not start."""
+    facts = read_facts(run.directory)
+    spec = run.directory.read_spec()
+    has_failed = facts.outcome is Outcome.NEVER_STARTED
+    if args.json and not has_failed:
+        streams.say_json(run.info().to_json())
+    elif not args.json:
+        streams.say(spec.name)
+        streams.flush()  # before the diagnostics, also where both are one stream
+    if has_failed:
+        raise never_started(run, facts)
+    announce(run, args)
+    return 0
+
+
+def announce(run: Run, args: Namespace) -> None:
+    """Who runs now, for a person; and a warning that everybody should see."""
+    if wants_details(args):
+        info = run.info()
+        if args.key is not None and not _is_ours(run):
+            streams.complain(f"key {args.key}: {info.name} ({info.id}) was started before")
+        streams.complain(_who(info))
+    if not args.quiet:
+        warn_of_logout()
+
+
+def wants_details(args: Namespace) -> bool:
+    """Whether somebody watches, or asked."""
+    from holdfast.cli.terminal import is_terminal
+
+    return bool(args.verbose or (is_terminal(sys.stderr) and not args.quiet))
+
+
+def never_started(run: Run, facts: RunFacts) -> Failed:
+    """The error of a run whose command could not be started; the code is a shell's."""
+    ending = facts.ending or {}
+    what = str(ending.get("evidence") or "the command was not started")
+    info = run.info()
+    error = Failed(what, hint=f"holdfast status {info.name}", document=info.to_json())
+    error.code = "never-started"
+    error.exit_code = run_exit_code(Outcome.NEVER_STARTED, ending.get("exit_code"), None)
+    return error
+
+
+def _is_ours(run: Run) -> bool:
+    from holdfast.process.identity import ProcessIdentity
+
+    return bool(run.directory.read_spec().launcher == ProcessIdentity.current().to_json())
+
+
+def _who(info: RunInfo) -> str:
+    from holdfast.cli.terminal import printable
+
+    workload, shim = info.workload or {}, info.shim or {}
+    comm = workload.get("comm") or (info.command or ["?"])[0]
+    ended = f"; ended: {info.outcome}" if info.outcome is not None else ""
+    return printable(
+        f"started {info.id}: {comm} {workload.get('pid')}, shim {shim.get('pid')}{ended}"
+    )
+
+
+def warn_of_logout() -> None:
+    """A run that ends with the login session is not what was asked for."""
+    from holdfast.manage.logout import survival
+
+    fate = survival()
+    if fate.survives is False:
+        streams.warn(f"this run ends at logout: {fate.why}", fate.fix)

@@ -1,0 +1,149 @@
+"""What became of one `stop`: whom it signalled, who survives, in one line and as JSON."""
+
+from __future__ import annotations
+
+from holdfast.cli.terminal import duration, printable
+from holdfast.manage.info import read_run
+from holdfast.manage.stopping import stop_run
+from holdfast.process.clock import boottime
+from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.procfs import ProcessState
+from holdfast.run.outcomes import Outcome
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.errors import HoldfastError
+    from holdfast.manage.info import RunInfo
+    from holdfast.manage.runs import Run
+    from holdfast.manage.steps import Steps
+    from holdfast.manage.stopping import Stopped
+    from holdfast.process.tree import Survivor
+
+_NOT_FATAL = ("SIGSTOP", "SIGCONT")
+_MOST_PIDS_NAMED = 3
+
+
+class Attempted:
+    """One run that was to be stopped, and how that went."""
+
+    def __init__(self, name: str, run: Run | None = None, error: HoldfastError | None = None):
+        self.name = name
+        self.run = run
+        self.error = error
+        self.info: RunInfo | None = None
+        self.was_over = False
+        self.seconds: float | None = None
+        self.survivors: list[Survivor] = []
+        self.signals: list[dict[str, Any]] = []
+
+    def take(self, stopped: Stopped, began: float) -> None:
+        """Note the result, and what the run's history of signals has about it."""
+        assert self.run is not None
+        self.seconds = boottime() - began
+        self.was_over = stopped.was_over
+        self.info = read_run(self.run.directory)
+        survivors = () if stopped.cleanup is None else stopped.cleanup.survivors
+        # Recorded as surviving; by now it may have ended.
+        self.survivors = [one for one in survivors if _may_live(one.identity)]
+        if not stopped.was_over:
+            rows = self.run.directory.read_signals()
+            self.signals = [row for row in rows if float(row.get("boottime") or 0) >= began]
+
+    @property
+    def exit_code(self) -> int:
+        """0: nothing of it is alive."""
+        if self.error is not None:
+            return self.error.exit_code
+        return 1 if self.survivors else 0
+
+    def sentence(self) -> str:
+        """`stopped in 3.1s: SIGTERM 913, then SIGKILL to 4; tree empty`"""
+        if self.error is not None:
+            return printable(f"NOT stopped: {self.error.message}")
+        assert self.info is not None
+        if self.survivors:
+            return printable("NOT stopped: " + "; ".join(map(_survival, self.survivors)))
+        if self.was_over:
+            return f"already ended ({self.info.outcome}); {self._recycled()}nobody was signalled"
+        how = "stopped" if self.info.outcome is Outcome.STOPPED else f"ended ({self.info.outcome})"
+        told = [f"{how} in {duration(self.seconds)}: {self._struck()}", self._empty()]
+        return printable("; ".join(part for part in told if part))
+
+    def hint(self) -> str | None:
+        """What to do about it."""
+        if self.error is not None:
+            return self.error.hint
+        if not self.survivors:
+            return None
+        first = self.survivors[0]
+        if first.state is ProcessState.DISK_SLEEP:
+            until = f"{first.identity.pid} ends when its I/O returns"
+        else:
+            until = f"{first.identity.pid} may be held by a debugger, a tracer or a freezer"
+        return f"{until}; then: holdfast stop {self.name}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The RUN document, with what this stop did."""
+        document: dict[str, Any] = {"name": self.name}
+        if self.info is not None:
+            document = self.info.to_json()
+        error = None if self.error is None else self.error.to_json()["error"]
+        seconds = None if self.seconds is None else round(self.seconds, 3)
+        stop = {
+            "was_over": self.was_over,
+            "seconds": seconds,
+            "signals": self.signals,
+            "survivors": [one.to_json() for one in self.survivors],
+            "error": error,
+        }
+        return {**document, "stop": stop}
+
+    def _recycled(self) -> str:
+        workload = (self.info.workload if self.info else None) or {}
+        if workload.get("verdict") != Verdict.RECYCLED.value:
+            return ""
+        return f"{workload['pid']} is RECYCLED, "
+
+    def _struck(self) -> str:
+        """Whom which signal reached, in the order of the first of each kind."""
+        by_signal: dict[str, list[str]] = {}
+        for row in self.signals:
+            name = row.get("signal")
+            if row.get("fate") == "delivered" and name not in _NOT_FATAL:
+                by_signal.setdefault(str(name), []).append(str(row.get("to")).split(".")[1])
+        parts = [f"{name} {_pids(pids)}" for name, pids in by_signal.items()]
+        refused = len([row for row in self.signals if row.get("fate") in ("refused", "denied")])
+        if refused:
+            parts.append(f"{refused} not signalled: not ours, or not proven")
+        return ", then ".join(parts) or "nobody had to be signalled"
+
+    def _empty(self) -> str:
+        cleanup = (self.info.cleanup if self.info else None) or {}
+        if cleanup.get("complete"):
+            return "tree empty"
+        return "" if not cleanup else "tree empty as far as can be seen"
+
+
+def attempt(one: Attempted, grace: float | None, signal: str | None) -> Steps[None]:
+    """Stop one run; an error is the caller's to note."""
+    if one.run is None:
+        return
+    began = boottime()
+    stopped = yield from stop_run(one.run.directory, grace_seconds=grace, signal=signal)
+    one.take(stopped, began)
+
+
+def _may_live(identity: ProcessIdentity) -> bool:
+    return identity.verdict() in (Verdict.SAME, Verdict.UNKNOWN)
+
+
+def _survival(one: Survivor) -> str:
+    where = f" in {one.wait_channel}" if one.wait_channel else ""
+    return f"{one.identity.pid} {one.comm} survives, state {one.state.value}{where}"
+
+
+def _pids(pids: list[str]) -> str:
+    unique = list(dict.fromkeys(pids))
+    return ", ".join(unique) if len(unique) <= _MOST_PIDS_NAMED else f"to {len(unique)}"
