@@ -11,6 +11,7 @@ import os
 from holdfast.errors import HoldfastError, ProcessGone, ProcessUnreadable
 from holdfast.process import pidfd, procfs
 from holdfast.process.identity import HeldProcess, ProcessIdentity, hold_pid
+from holdfast.process.local import hold_here
 from holdfast.process.procfs import ProcessState
 from holdfast.record import Record
 
@@ -76,12 +77,17 @@ class Tree:
 
     def add(self, identity: ProcessIdentity) -> bool:
         """Hold a process that is known to be ours, if it is proven alive."""
-        if identity.pid in self._held:
-            return True
         try:
-            self._held[identity.pid] = identity.hold()
+            held = hold_here(identity)
         except HoldfastError:  # gone, recycled or unproven: not a member that we can vouch for
             return False
+        known = self._held.get(held.identity.pid)
+        if known is not None and not known.has_exited():
+            held.close()  # the same: a number means one live process
+            return True
+        if known is not None:
+            known.close()
+        self._held[held.identity.pid] = held
         return True
 
     def held(self) -> list[HeldProcess]:

@@ -14,6 +14,7 @@ import struct
 
 _GET_INFO = 0xC040FF0B  # PIDFD_GET_INFO: _IOWR(0xFF, 11, 64 bytes)
 _INFO_LAYOUT = "<QQ11Ii"
+_INFO_PID = 1  # PIDFD_INFO_PID, always given
 _INFO_EXIT = 8  # PIDFD_INFO_EXIT, Linux 6.15+
 
 _has_inodes: bool | None = None
@@ -74,8 +75,19 @@ def exit_status(fd: int) -> int | None:
 
     Decode with os.waitstatus_to_exitcode or WIFSIGNALED.
     """
+    answer = _ask(fd, _INFO_EXIT)
+    return int(answer[-1]) if answer and answer[0] & _INFO_EXIT else None
+
+
+def number_here(fd: int) -> int | None:
+    """The PID in our namespace; None: it has none here, has been reaped, or without 6.13."""
+    answer = _ask(fd, _INFO_PID)
+    return (int(answer[2]) or None) if answer and answer[0] & _INFO_PID else None
+
+
+def _ask(fd: int, mask: int) -> tuple[int, ...] | None:
     buffer = bytearray(struct.calcsize(_INFO_LAYOUT))
-    struct.pack_into("<Q", buffer, 0, _INFO_EXIT)
+    struct.pack_into("<Q", buffer, 0, mask)
     try:
         fcntl.ioctl(fd, _GET_INFO, buffer, True)
     except OSError as error:
@@ -83,5 +95,4 @@ def exit_status(fd: int) -> int | None:
         if error.errno in (errno.ESRCH, errno.ENOTTY, errno.EINVAL):
             return None
         raise
-    answer = struct.unpack(_INFO_LAYOUT, buffer)
-    return int(answer[-1]) if answer[0] & _INFO_EXIT else None
+    return struct.unpack(_INFO_LAYOUT, buffer)

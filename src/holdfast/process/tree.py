@@ -237,7 +237,8 @@ def stop_tree(
     Pass `reaper=ProcessIdentity.current()` from a subreaper: then no fork can be missed.
     """
     with Tree([root], reaper=reaper, spare=spare) as tree:
-        stop = TreeStop(tree, [root], polite=polite, grace_seconds=grace_seconds, record=record)
+        targets = [held.identity for held in tree.held()]  # as they are named here
+        stop = TreeStop(tree, targets, polite=polite, grace_seconds=grace_seconds, record=record)
         return drive(stop, tree)
 
 
