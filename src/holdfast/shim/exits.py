@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from holdfast.process import pidfd
 from holdfast.process.identity import HeldProcess
 from holdfast.record import Record
 
@@ -51,4 +52,5 @@ def from_waitid(found: os.waitid_result) -> ExitFacts:
 def exit_of_stranger(held: HeldProcess) -> ExitFacts | None:
     """The exit of a process that is not our child; None: it may become known after the reap."""
     status = held.exit_status()
-    return None if status is None else from_wait_status(status, "pidfd")
+    how = "pidfd" if pidfd.is_reaped(held.fd) else "stat"  # a zombie's status is in /proc
+    return None if status is None else from_wait_status(status, how)

@@ -359,7 +359,10 @@ class Supervisor:
         if before is None:
             return result
         return result.replace(
-            signalled=before.signalled + result.signalled, refused=before.refused + result.refused
+            signalled=before.signalled + result.signalled,
+            refused=before.refused + result.refused,
+            # An adopter finds empty what was emptied under the old shim's eyes.
+            complete=before.complete if result.complete is None else result.complete,
         )
 
     def child_ended(self) -> None:
