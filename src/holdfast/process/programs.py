@@ -104,6 +104,8 @@ def words(program: Program) -> tuple[str, ...]:
     line = program.cmdline
     while line and not line[-1]:
         line = line[:-1]
+    if len(line) > 1 and base(line[0]) in MULTI_CALL:
+        return line[1:]  # `busybox sh -c ...` is a shell
     if len(line) == 1 and " " in line[0] and not line[0].startswith(("/", "./")):
         return tuple(line[0].split())
     return line
@@ -131,7 +133,8 @@ def script_line(program: Program) -> tuple[str, ...]:
     family, line = interpreter(program), words(program)
     if family is None or not line:
         return ()
-    if _family(base(line[0])) != family and not _is_kin(base(line[0]), family):
+    first = _family(base(line[0]))
+    if first != family and not (first in SHELLS and family in SHELLS):
         return line  # the title that it gave itself
     options = _INTERPRETERS[family]
     rest = list(line[1:])
@@ -152,11 +155,6 @@ def script_line(program: Program) -> tuple[str, ...]:
     return ()
 
 
-def _is_kin(first: str, family: str) -> bool:
-    """dash is run as sh, busybox as itself: the first word is still the interpreter's."""
-    return (family in SHELLS and _family(first) in SHELLS) or first in MULTI_CALL
-
-
 def _has_code_flag(word: str) -> bool:
     """-c, also as -lc, -ec, -xec."""
     return word[:1] == "-" and word[1:2] != "-" and "c" in word[1:]
@@ -168,8 +166,6 @@ def shell_code(program: Program) -> str | None:
     if family not in SHELLS:
         return None
     options, rest, has_code = _INTERPRETERS[family], list(words(program)[1:]), False
-    if rest and rest[0] in SHELLS:  # busybox sh -c
-        rest = rest[1:]
     while rest and rest[0].startswith(("-", "+")):
         if rest[0] == "--":
             rest = rest[1:]

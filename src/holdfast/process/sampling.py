@@ -235,7 +235,8 @@ def _measure(tracked: Tracked, now: float, is_full: bool) -> ProcessSample | Non
         if before is not None and since is not None and now > since:
             ticks = basics.cpu_ticks - before.cpu_ticks
             percent = round(100 * ticks / TICKS_PER_SECOND / (now - since), 1)
-        if not is_full:
+        # Where a process hangs, and whether it was awake in between, is asked each time.
+        if not is_full and basics.state is not ProcessState.DISK_SLEEP:
             return ProcessSample(
                 tracked.token, basics.comm, basics.state, basics.rss_bytes, percent, *_LIGHT
             )

@@ -87,8 +87,8 @@ def _is_meant(program: Program, wanted: tuple[str, ...]) -> bool:
     if wrapper is None or is_shell(wrapper):
         return True
     # npx is a node program, but whoever says `node` does not mean npx.
-    own = {base(line[0]) for line in (script_line(program), program.cmdline[:1]) if line}
-    return any(name in own for name in wanted) if interpreter(program) else True
+    script = script_line(program)
+    return not script or base(script[0]) in wanted
 
 
 def _topmost(scene: Scene, matching: list[Program]) -> list[Program]:
