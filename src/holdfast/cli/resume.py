@@ -1,0 +1,53 @@
+"""`holdfast resume RUN [PROMPT|-]`: go on with an agent's session, as a new run."""
+
+from __future__ import annotations
+
+import sys
+
+from holdfast.cli import streams
+from holdfast.cli.run import refuse_as_init
+from holdfast.cli.started import report
+from holdfast.errors import WrongUse
+from holdfast.manage.launch import allow_fork
+from holdfast.manage.runs import Runs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from holdfast.cli.parser import Parser
+
+
+def add_arguments(parser: Parser) -> None:
+    """RUN and what to say next."""
+    parser.add_argument("run", metavar="RUN", help="a name, an id, or its beginning")
+    parser.add_argument(
+        "prompt", metavar="PROMPT", nargs="?", help="what to say next; - reads it from stdin"
+    )
+    parser.epilog = (
+        "The new run has the same name, and `resumed_from` names the old one. Refused (exit 4)\n"
+        "while anything of the old run's tree is or may be alive."
+    )
+    parser.set_defaults(key=None)
+
+
+def run(args: Namespace) -> int:
+    """Continue it, and say what became of that."""
+    refuse_as_init()
+    prompt = _prompt(args.prompt)
+    allow_fork()
+    return report(Runs(notice=streams.complain).get(args.run).resume(prompt), args)
+
+
+def _prompt(text: str | None) -> str | None:
+    if text != "-":
+        return text
+    if sys.stdin is None or sys.stdin.isatty():
+        raise WrongUse(
+            "PROMPT is -, but stdin is a terminal and nothing was piped in",
+            hint="holdfast resume RUN 'what to say next'",
+        )
+    prompt = sys.stdin.buffer.read().decode("utf-8", "surrogateescape").strip("\n")
+    if not prompt.strip():
+        raise WrongUse("the prompt on stdin is empty")
+    return prompt
