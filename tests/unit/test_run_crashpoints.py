@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import Bug
+from holdfast.run import crashpoints
 from holdfast.run.crashpoints import POINTS, ROLES, crash_point, points, set_role
 from tests.support.waiting import eventually
 
@@ -35,6 +37,16 @@ def start(**environment: str) -> subprocess.Popen[str]:
 def test_every_point_says_what_could_go_wrong_there():
     assert points() == list(POINTS)
     assert all(name.split(".")[0] in ROLES and why for name, why in POINTS.items())
+
+
+def test_every_point_is_passed_somewhere_and_every_passed_point_is_declared():
+    source = Path(crashpoints.__file__).parents[1]
+    passed = [
+        name
+        for path in source.rglob("*.py")
+        for name in re.findall(r'crash_point\("([^"]+)"\)', path.read_text())
+    ]
+    assert sorted(set(passed)) == sorted(POINTS)
 
 
 def test_points_do_nothing_by_themselves():

@@ -164,6 +164,10 @@ def test_room_is_reserved_and_given_back_at_the_end(path: str, lock: HeldLock):
     begin(log)
     assert os.path.getsize(path) < 1024
     log.append(Kind.ENDED, outcome="failed")
+    assert os.stat(path).st_blocks * 512 < RESERVED_BYTES
+    log.close()
+    log = EventLog(path, lock)
+    assert log.append(Kind.CLEANED, complete=True).is_recorded
     log.close()
     assert os.stat(path).st_blocks * 512 < RESERVED_BYTES
 

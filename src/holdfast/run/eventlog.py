@@ -159,14 +159,12 @@ class EventLog:
 
     def close(self) -> None:
         """Close the file; the reserve of an ended run is given back."""
-        fd, self._fd = self._fd, -1
-        if fd < 0:
+        if self._fd < 0:
             return
-        try:
-            if self.facts.has_ended and not self._is_torn:
-                os.ftruncate(fd, self._size)
-        finally:
-            os.close(fd)
+        if self.facts.has_ended:
+            self._give_back()
+        os.close(self._fd)
+        self._fd = -1
 
     def _require_lock(self) -> None:
         if not self._lock.is_held:
@@ -181,6 +179,8 @@ class EventLog:
         self._next_seq += 1
         if waiting.sync:
             self._sync()
+        if event.kind is Kind.ENDED:
+            self._give_back()
         if self._published is not None:
             self._published(line)
         return event
@@ -229,6 +229,13 @@ class EventLog:
                 self._reserved_until = None  # this file system can't: plain writes must do
         else:
             self._reserved_until = self._size + RESERVED_BYTES + length
+
+    def _give_back(self) -> None:
+        try:
+            os.ftruncate(self._fd, self._size)  # frees what is reserved beyond the end
+            self._reserved_until = None
+        except OSError:
+            pass  # some KiB stay taken: no harm to the run
 
     def _sync(self) -> None:
         try:
