@@ -63,10 +63,12 @@ def _reap(pid: int) -> Steps[None]:
         return
     try:
         yield Wait((pidfd,))
-        os.waitid(os.P_PIDFD, pidfd, os.WEXITED)
-    except ChildProcessError:
-        return
     finally:
+        # Also when whoever waits gave up: it ends by itself at once, and must leave no zombie.
+        try:
+            os.waitid(os.P_PIDFD, pidfd, os.WEXITED)
+        except ChildProcessError:
+            pass
         os.close(pidfd)
 
 

@@ -14,13 +14,13 @@ from holdfast.manage.info import RunInfo, read_run, seconds_of
 from holdfast.manage.link import open_link
 from holdfast.manage.request import StartRequest, check_tags
 from holdfast.manage.starting import start_run
-from holdfast.manage.steps import Wait, run_steps
+from holdfast.manage.steps import run_steps
 from holdfast.manage.stopping import stop_run
 from holdfast.manage.waiting import wait_for_runs
 from holdfast.process.tree import Cleanup
 from holdfast.run.directory import RunDirectory
 from holdfast.run.home import Home
-from holdfast.run.output import Chunk, LineCarrier, OutputReader, follow, read_from
+from holdfast.run.output import read_from
 from holdfast.run.references import resolve
 
 TYPE_CHECKING = False
@@ -31,11 +31,10 @@ if TYPE_CHECKING:
     from holdfast.manage.events import Event
     from holdfast.manage.recovery import Recovered
     from holdfast.manage.steps import Steps
+    from holdfast.run.output import Chunk
 
     Infos = list[RunInfo]  # inside the class, `list` is its own method
     Findings = list[Recovered]
-
-_FOLLOW_PAUSE_SECONDS = 0.1
 
 
 def _log_notice(text: str) -> None:
@@ -194,21 +193,20 @@ class Run:
         path = self.directory.output_path
         return b"".join(chunk.data for chunk in read_from(path, since_byte, tail=tail))
 
-    def follow(self) -> Iterator[Chunk]:
-        """The output from its start, as it comes, until the run has ended."""
-        reader = OutputReader(self.directory.output_path)
-        try:
-            yield from follow(reader, self.is_over, _pause)
-        finally:
-            reader.close()
+    def follow(self, since_byte: int = 0) -> Iterator[Chunk]:
+        """The output from a byte on, as it comes, until the run has ended."""
+        from holdfast.manage.following import OutputStream, chunks
+
+        return chunks(OutputStream(self.directory, since_byte))
 
     def lines(self) -> Iterator[bytes]:
         """The same as whole lines without their newline; the last may be unfinished."""
-        carrier = LineCarrier()
+        from holdfast.manage.following import Lines
+
+        lines = Lines()
         for chunk in self.follow():
-            yield from (line for _at, line in carrier.feed(chunk.data))
-        if carrier.rest[1]:
-            yield carrier.rest[1]
+            yield from lines.of(chunk)
+        yield from lines.rest()
 
     def is_over(self) -> bool:
         """Whether nothing more will be written: an ending is recorded, or nobody is alive."""
@@ -225,14 +223,6 @@ class Run:
         from holdfast.manage.resuming import rerun_steps
 
         return self._runs.run_of(run_steps(rerun_steps(self._runs, self.directory, changes)))
-
-
-def _pause() -> None:
-    run_steps(_rest())
-
-
-def _rest() -> Steps[None]:
-    yield Wait((), _FOLLOW_PAUSE_SECONDS)
 
 
 def ended_since(info: RunInfo, since: float) -> bool:

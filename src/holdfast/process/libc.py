@@ -24,7 +24,9 @@ _TFD_TIMER_ABSTIME = 1
 _FILEID_KERNFS = 254  # the handle type that pidfs understands
 _FALLOC_FL_KEEP_SIZE = 1
 _FALLOC_FL_PUNCH_HOLE = 2
-_IN_MODIFY = 2
+_IN_MODIFY = 0x2
+_IN_MOVED_TO = 0x80
+_IN_CREATE = 0x100
 _IN_CLOEXEC_NONBLOCK = os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -74,13 +76,29 @@ def arm_timer(timer_fd: int, at_boottime: float | None) -> None:
 
 def watch_modifications(path: str) -> int:
     """A descriptor that becomes readable when the file is written to."""
-    fd = _call("inotify_init1", _IN_CLOEXEC_NONBLOCK)
+    fd = open_watch()
     try:
-        _call("inotify_add_watch", fd, os.fsencode(path), _IN_MODIFY)
+        add_to_watch(fd, path)
     except OSError:
         os.close(fd)
         raise
     return fd
+
+
+def open_watch() -> int:
+    """A descriptor that becomes readable when any of the paths that are added to it changes."""
+    return _call("inotify_init1", _IN_CLOEXEC_NONBLOCK)
+
+
+def add_to_watch(fd: int, path: str) -> int:
+    """Wake when the file is written to, or something new is in the directory; its number."""
+    wanted = _IN_CREATE | _IN_MOVED_TO if os.path.isdir(path) else _IN_MODIFY
+    return _call("inotify_add_watch", fd, os.fsencode(path), wanted)
+
+
+def remove_from_watch(fd: int, number: int) -> None:
+    """Wake no more for what was added under that number."""
+    _call("inotify_rm_watch", fd, number)
 
 
 def reserve_room(fd: int, offset: int, length: int) -> None:

@@ -1,0 +1,209 @@
+"""The library for programs that run an asyncio event loop: the same names, awaitable.
+
+Operations are those of `Runs`, driven by the loop's readers and timers: no thread, no signal
+handler. Cancelling gives up the waiting, never the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from holdfast.manage.events import EventStream
+from holdfast.manage.following import Lines, OutputStream
+from holdfast.manage.runs import Run, Runs
+from holdfast.manage.stopping import stop_run
+from holdfast.manage.waiting import wait_for_runs
+from holdfast.process.tree import Cleanup
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+    from typing import Any, TypeVar
+
+    from holdfast.manage.events import Event
+    from holdfast.manage.info import RunInfo
+    from holdfast.manage.recovery import Recovered
+    from holdfast.manage.steps import Wait
+    from holdfast.run.home import Home
+    from holdfast.run.output import Chunk
+
+    Result = TypeVar("Result")
+    Infos = list[RunInfo]  # inside the class `list` is a method
+
+
+async def run_steps_async(steps: Generator[Wait, set[int], Result]) -> Result:
+    """Run an operation to its end in the running event loop."""
+    try:
+        wait = next(steps)
+        while True:
+            wait = steps.send(await _until(wait))
+    except StopIteration as done:
+        result: Result = done.value
+        return result
+    finally:
+        steps.close()
+
+
+async def _until(wait: Wait) -> set[int]:
+    """The descriptors that are ready; empty when the time is over."""
+    loop = asyncio.get_running_loop()
+    woken: asyncio.Future[None] = loop.create_future()
+    ready: set[int] = set()
+
+    def wake(fd: int) -> None:
+        ready.add(fd)
+        loop.remove_reader(fd)  # level-triggered: it would be called again until it is read
+        if not woken.done():
+            woken.set_result(None)
+
+    for fd in wait.fds:
+        loop.add_reader(fd, wake, fd)
+    try:
+        timeout = None if wait.seconds is None else max(0.0, wait.seconds)
+        await asyncio.wait({woken}, timeout=timeout)
+    finally:
+        # Before the operation goes on: it may close them, and their numbers be used again.
+        for fd in wait.fds:
+            loop.remove_reader(fd)
+        woken.cancel()
+    return ready
+
+
+class AsyncRuns:
+    """`Runs` for asyncio. `tags` are given to every start and limit every list."""
+
+    def __init__(
+        self,
+        home: str | os.PathLike[str] | None = None,
+        *,
+        tags: Mapping[str, str] | None = None,
+        notice: Callable[[str], None] | None = None,
+    ) -> None:
+        self._runs = (
+            Runs(home, tags=tags) if notice is None else Runs(home, tags=tags, notice=notice)
+        )
+
+    @property
+    def home(self) -> Home:
+        return self._runs.home
+
+    @property
+    def tags(self) -> dict[str, str]:
+        return self._runs.tags
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        *,
+        name: str | None = None,
+        key: str | None = None,
+        stdin: str | os.PathLike[str] | bytes | None = None,
+        replace: bool = False,
+        **options: Any,
+    ) -> AsyncRun:
+        """Start a supervised run. Cancelled: it may or may not have been started."""
+        steps = self._runs.start_steps(
+            argv, name=name, key=key, stdin=stdin, replace=replace, **options
+        )
+        return AsyncRun(self._runs, (await run_steps_async(steps)).id)
+
+    async def get(self, ref: str) -> AsyncRun:
+        """A run by name, id, or the beginning of an id."""
+        return AsyncRun(self._runs, self._runs.get(ref).id)
+
+    async def list(self, **selection: Any) -> Infos:
+        """Runs, newest first; the selection is that of `Runs.list`."""
+        return self._runs.list(**selection)
+
+    async def wait(
+        self,
+        runs: Sequence[AsyncRun | Run | str],
+        *,
+        any: bool = False,  # noqa: A002 - the contract's word
+        timeout: float | None = None,
+    ) -> Infos:
+        """Wait until all of the runs (or one) have ended; in the order given."""
+        plain = [run.plain if isinstance(run, AsyncRun) else run for run in runs]
+        return await run_steps_async(self._runs.wait_steps(plain, any_of=any, timeout=timeout))
+
+    async def events(self, since: str | None = None, follow: bool = True) -> AsyncIterator[Event]:
+        """The facts of all runs, oldest first, each with a cursor to go on from."""
+        with EventStream(self.home, since=since, follow=follow, tags=self.tags) as stream:
+            while (event := await run_steps_async(stream.next_event())) is not None:
+                yield event
+
+    async def recover(self, *, dry_run: bool = False) -> Sequence[Recovered]:
+        """Look at every run whose shim is gone: adopt, record, or say unknown."""
+        from holdfast.manage.recovery import recover_all
+
+        return list(await run_steps_async(recover_all(self.home, dry_run=dry_run)))
+
+
+class AsyncRun:
+    """One run, by its id. Holds nothing open: look as often as you like."""
+
+    def __init__(self, runs: Runs, run_id: str) -> None:
+        self._runs = runs
+        self.plain = Run(runs, run_id)
+        self.directory = self.plain.directory
+
+    def __repr__(self) -> str:
+        return f"AsyncRun({self.id!r})"
+
+    @property
+    def id(self) -> str:
+        return self.plain.id
+
+    async def info(self) -> RunInfo:
+        """All that is known, at one look."""
+        return self.plain.info()
+
+    async def wait(self, timeout: float | None = None) -> RunInfo:
+        """Wait for the end; the info of a run that has not ended when the time is up."""
+        infos = await run_steps_async(wait_for_runs([self.directory], timeout=timeout))
+        return infos[0]
+
+    async def stop(self, grace: float | None = None, signal: str | None = None) -> Cleanup:
+        """Stop the whole tree; over when it is empty. Cancelled: the stop goes on without us."""
+        steps = stop_run(self.directory, grace_seconds=grace, signal=signal)
+        stopped = await run_steps_async(steps)
+        return stopped.cleanup or Cleanup()
+
+    async def send(self, data: bytes) -> None:
+        """Write to the run's stdin."""
+        await run_steps_async(self.plain.send_steps(data))
+
+    async def output(self, since_byte: int = 0, tail: int | None = None) -> bytes:
+        """What the run has written so far: from a byte on, or its last lines."""
+        return self.plain.output(since_byte, tail)
+
+    async def follow(self, since_byte: int = 0) -> AsyncIterator[Chunk]:
+        """The output from a byte on, as it comes, until the run has ended."""
+        with OutputStream(self.directory, since_byte) as stream:
+            while (chunk := await run_steps_async(stream.next_chunk())) is not None:
+                yield chunk
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """The same as whole lines without their newline; the last may be unfinished."""
+        lines = Lines()
+        with OutputStream(self.directory) as stream:
+            while (chunk := await run_steps_async(stream.next_chunk())) is not None:
+                for line in lines.of(chunk):
+                    yield line
+        for line in lines.rest():
+            yield line
+
+    async def resume(self, prompt: str | None = None) -> AsyncRun:
+        """Go on with the agent's session as a new run, once the old tree is proven gone."""
+        from holdfast.manage.resuming import resume_steps
+
+        steps = resume_steps(self._runs, self.directory, prompt)
+        return AsyncRun(self._runs, (await run_steps_async(steps)).id)
+
+    async def rerun(self, **changes: Any) -> AsyncRun:
+        """The same command again, as a new run."""
+        from holdfast.manage.resuming import rerun_steps
+
+        steps = rerun_steps(self._runs, self.directory, changes)
+        return AsyncRun(self._runs, (await run_steps_async(steps)).id)
