@@ -42,7 +42,7 @@ def walk_into_another_namespace() -> Facts:
         with Tree([inner]) as tree:
             walked = {member.identity.pid for member in tree.walk()}
         with hold_here(inner) as held:
-            facts = {
+            facts: Facts = {
                 "number differs": held.identity.pid != inner.pid,
                 "same inode": held.identity.pidfd_inode == inner.pidfd_inode,
             }

@@ -6,15 +6,18 @@ identities say who is alive. What can't be proven is `unknown`.
 
 from __future__ import annotations
 
+import json
 import os
 
 from holdfast.errors import DamagedRecord, HoldfastError, LaterVersion
+from holdfast.manage.standing import Standing, read_facts, stand, unknown
 from holdfast.process import procfs
 from holdfast.process.clock import iso_time
-from holdfast.process.identity import Look, ProcessIdentity, Verdict
+from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.local import hold_here
 from holdfast.record import Record
 from holdfast.run.facts import RunFacts, State
-from holdfast.run.lifecycle import fold
+from holdfast.run.names import valid_name
 from holdfast.run.outcomes import EndedBy, Outcome
 from holdfast.run.redaction import redact_argv
 
@@ -22,10 +25,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from holdfast.process.identity import Look
     from holdfast.run.directory import RunDirectory
     from holdfast.run.spec import RunSpec
 
     Json = dict[str, Any]
+
+__all__ = [
+    "RunInfo",
+    "Standing",
+    "look_at_process",
+    "process_json",
+    "read_facts",
+    "read_run",
+    "seconds_of",
+    "stand",
+]
 
 
 class RunInfo(Record):
@@ -85,112 +100,17 @@ class RunInfo(Record):
         return self.state is not State.ENDED
 
 
-class Standing(Record):
-    """How a run stands: its state, and why that is believed."""
-
-    state: State
-    outcome: Outcome | None
-    evidence: str
-    looks: dict[str, Look]  # by token: what was looked at on the way
-
-
 def read_run(directory: RunDirectory) -> RunInfo:
     """Everything known about a run. A file of a later version, or a damaged one, is `unknown`."""
     try:
         spec = directory.read_spec()
+    except (LaterVersion, DamagedRecord, OSError) as error:
+        return _unreadable(directory, f"{error}; kept, and not touched")
+    try:
         facts, standing = stand(directory, spec)
     except (LaterVersion, DamagedRecord, OSError) as error:
-        return _unreadable(directory.id, f"{error}; kept, and not touched")
+        facts, standing = RunFacts(), unknown(f"{error}; kept, and not touched")
     return _describe(directory, spec, facts, standing)
-
-
-def stand(directory: RunDirectory, spec: RunSpec) -> tuple[RunFacts, Standing]:
-    """The recorded facts, and what looking at lock and processes adds to them."""
-    facts = read_facts(directory)
-    if facts.has_ended:
-        return facts, _ended(facts)
-    if directory.lock_is_held():
-        # An adopter may have become the shim meanwhile; the newest facts name it.
-        return facts, _supervised(facts)
-    # The shim may have recorded the ending and let go since we read: read again.
-    facts = read_facts(directory)
-    if facts.has_ended:
-        return facts, _ended(facts)
-    if facts.root is None:
-        return facts, _never_started(spec, facts)
-    return facts, _unsupervised(facts)
-
-
-def read_facts(directory: RunDirectory) -> RunFacts:
-    """The fold of the recorded events; DamagedRecord when they can't be read to their end."""
-    read = directory.read_events()
-    if read.damage is not None:
-        raise DamagedRecord(f"the events of run {directory.id} are damaged: {read.damage}")
-    return fold(read.events)
-
-
-def _ended(facts: RunFacts) -> Standing:
-    ending = facts.ending or {}
-    return Standing(State.ENDED, facts.outcome, str(ending.get("evidence") or ""), {})
-
-
-def _supervised(facts: RunFacts) -> Standing:
-    state = State(facts.phase.value)
-    if facts.shim is None:
-        return Standing(state, None, "a shim holds the lock and is starting", {})
-    looks = _look_at(facts.shim, facts.workload or facts.root)
-    shim, *rest = _say(facts, looks)
-    return Standing(state, None, "; ".join([f"{shim} holds the lock", *rest]), looks)
-
-
-def _never_started(spec: RunSpec, facts: RunFacts) -> Standing:
-    launcher = ProcessIdentity.from_json(spec.launcher)
-    look = launcher.look()
-    if look.verdict is Verdict.SAME and facts.shim is None:
-        return Standing(State.STARTING, None, f"launcher {launcher.pid} SAME is starting it", {})
-    if look.verdict is Verdict.UNKNOWN:
-        return Standing(State.UNKNOWN, None, f"nobody holds the lock; {look.evidence}", {})
-    evidence = "nobody holds the lock and no command was started (not yet recorded)"
-    return Standing(State.ENDED, Outcome.NEVER_STARTED, evidence, {})
-
-
-def _unsupervised(facts: RunFacts) -> Standing:
-    """Nobody holds the lock and no ending is recorded: look at whom the events name."""
-    root = facts.root if facts.root_exit is None and facts.exec_failure is None else None
-    workload = facts.workload if facts.workload_exit is None else None
-    looks = _look_at(facts.shim, root, workload)
-    said = "; ".join(["nobody holds the lock", *_say(facts, looks)])
-    verdicts = [
-        looks[one["token"]].verdict for one in (root, workload) if one and one["token"] in looks
-    ]
-    if Verdict.SAME in verdicts:
-        return Standing(State.ORPHANED, None, said, looks)
-    if Verdict.UNKNOWN in verdicts:
-        return Standing(State.UNKNOWN, None, said, looks)
-    return Standing(State.ENDED, Outcome.LOST, f"{said} (not yet recorded)", looks)
-
-
-def _look_at(*recorded: Json | None) -> dict[str, Look]:
-    looks: dict[str, Look] = {}
-    for one in recorded:
-        if one is not None and one["token"] not in looks:
-            looks[one["token"]] = ProcessIdentity.from_json(one).look()
-    return looks
-
-
-def _say(facts: RunFacts, looks: dict[str, Look]) -> list[str]:
-    said = []
-    for word, one in (("shim", facts.shim), ("workload", facts.workload), ("root", facts.root)):
-        if one is None or one["token"] not in looks:
-            continue
-        if word == "root" and facts.workload and facts.workload["token"] == one["token"]:
-            continue
-        look = looks[one["token"]]
-        word = "workload" if word == "root" and facts.workload is None else word
-        proof = f" ({look.proof.value})" if look.proof and look.verdict is Verdict.SAME else ""
-        detail = f": {look.evidence}" if look.verdict in (Verdict.RECYCLED, Verdict.UNKNOWN) else ""
-        said.append(f"{word} {one['pid']} {look.verdict.value}{proof}{detail}")
-    return said
 
 
 def _describe(
@@ -274,12 +194,13 @@ def process_json(recorded: Json, looks: dict[str, Look]) -> Json:
 def look_at_process(identity: ProcessIdentity) -> Json:
     """Name, program, arguments and state of a process that is proven to be that one."""
     try:
-        with identity.hold() as held:
-            stat = procfs.read_stat(identity.pid)
+        with hold_here(identity) as held:
+            number = held.identity.pid  # which differs from the recorded one of a container
+            stat = procfs.read_stat(number)
             live: Json = {
                 "comm": stat.comm,
-                "exe": procfs.executable(identity.pid),
-                "cmdline": redact_argv(procfs.command_line(identity.pid)),
+                "exe": procfs.executable(number),
+                "cmdline": redact_argv(procfs.command_line(number)),
                 "state": stat.state.value,
             }
             return {} if held.has_exited() else live
@@ -324,8 +245,23 @@ def _deadline(spec: RunSpec, facts: RunFacts) -> str | None:
     return iso_time(seconds_of(facts.started_at) + timeout)
 
 
-def _unreadable(run_id: str, evidence: str) -> RunInfo:
-    unknown: Json = dict.fromkeys(RunInfo._fields)
-    unknown.update(schema=1, id=run_id, state=State.UNKNOWN, evidence=evidence)
-    unknown.update(attempts=[], wrappers=[], tags={}, anomaly_count=0)
-    return RunInfo(**unknown)
+def _unreadable(directory: RunDirectory, evidence: str) -> RunInfo:
+    empty: Json = dict.fromkeys(RunInfo._fields)
+    empty.update(schema=1, id=directory.id, state=State.UNKNOWN, evidence=evidence)
+    empty.update(name=_claimed_name(directory), attempts=[], wrappers=[], tags={}, anomaly_count=0)
+    return RunInfo(**empty)
+
+
+def _claimed_name(directory: RunDirectory) -> str | None:
+    """The name in a spec that is otherwise not understood: enough to list and find it by."""
+    try:
+        document = json.loads(_content(directory.spec_path))
+        name = document["name"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return name if isinstance(name, str) and valid_name(name) else None
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.readall()

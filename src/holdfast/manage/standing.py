@@ -1,0 +1,173 @@
+"""How a run stands: its recorded facts, the lock, and a look at the processes that it names.
+
+Takes no lock and writes nothing. What can't be proven is `unknown`; what is derived and not yet
+recorded says so.
+"""
+
+from __future__ import annotations
+
+import time
+
+from holdfast.errors import DamagedRecord
+from holdfast.process import here
+from holdfast.process.identity import Look, ProcessIdentity, Verdict
+from holdfast.record import Record
+from holdfast.run.doubts import doubt_length, doubt_origin, has_summary
+from holdfast.run.facts import RunFacts, State
+from holdfast.run.lifecycle import fold
+from holdfast.run.outcomes import Outcome
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.run.directory import RunDirectory
+    from holdfast.run.spec import RunSpec
+
+    Json = dict[str, Any]
+
+_DYING_SECONDS = 0.2  # a dying process lets go of its locks just before it is seen to have ended
+
+
+class Standing(Record):
+    """A run's state, and why that is believed."""
+
+    state: State
+    outcome: Outcome | None
+    evidence: str
+    looks: dict[str, Look]  # by token: what was looked at on the way
+
+
+def stand(directory: RunDirectory, spec: RunSpec) -> tuple[RunFacts, Standing]:
+    """The recorded facts, and what looking at lock and processes adds to them."""
+    facts = read_facts(directory)
+    doubt = doubt_origin(directory, spec)
+    if doubt is not None and (doubt.of_ending_too or not facts.has_ended):
+        return facts, unknown(f"{doubt.why}: not believed, kept and not touched")
+    if facts.has_ended:
+        return facts, _ended(facts)
+    if directory.lock_is_held():
+        # An adopter may have become the shim meanwhile; the newest facts name it.
+        return facts, _supervised(facts)
+    # The shim may have recorded the ending and let go since we read: read again.
+    had_summary = has_summary(directory)
+    facts = read_facts(directory)
+    if facts.has_ended:
+        return facts, _ended(facts)
+    cut = doubt_length(directory, facts, had_summary)
+    if cut is not None:
+        raise DamagedRecord(f"the events of run {directory.id} are not whole: {cut}")
+    if is_restart_due(facts):
+        return facts, _restart_due(facts)
+    if facts.root is None:
+        return facts, _never_started(spec, facts)
+    return facts, _unsupervised(facts)
+
+
+def read_facts(directory: RunDirectory) -> RunFacts:
+    """The fold of the recorded events; DamagedRecord when they can't be read to their end."""
+    read = directory.read_events()
+    if read.damage is not None:
+        raise DamagedRecord(f"the events of run {directory.id} are damaged: {read.damage}")
+    return fold(read.events)
+
+
+def unknown(evidence: str, looks: dict[str, Look] | None = None) -> Standing:
+    """Nobody can tell."""
+    return Standing(State.UNKNOWN, None, evidence, looks or {})
+
+
+def is_restart_due(facts: RunFacts) -> bool:
+    """Whether a restart was promised, in this boot, that nobody but an adopter can do now."""
+    if facts.restart is None or facts.stop_cause is not None or facts.shim is None:
+        return False
+    return bool(facts.shim.get("boot_id") == here.place().boot_id)
+
+
+def _ended(facts: RunFacts) -> Standing:
+    ending = facts.ending or {}
+    return Standing(State.ENDED, facts.outcome, str(ending.get("evidence") or ""), {})
+
+
+def _supervised(facts: RunFacts) -> Standing:
+    state = State(facts.phase.value)
+    if facts.shim is None:
+        return Standing(state, None, "a shim holds the lock and is starting", {})
+    looks = look_at(facts.shim, facts.workload or facts.root)
+    shim, *rest = _say(facts, looks)
+    if looks[facts.shim["token"]].is_gone:
+        said = ["somebody is taking the run over and holds the lock", shim, *rest]
+        return Standing(state, None, "; ".join(said), looks)
+    return Standing(state, None, "; ".join([f"{shim} holds the lock", *rest]), looks)
+
+
+def _restart_due(facts: RunFacts) -> Standing:
+    looks = look_at(facts.shim)
+    said = ["nobody holds the lock", *_say(facts, looks)]
+    due = "a restart was due: `holdfast recover` does it"
+    return Standing(State.STARTING, None, "; ".join([*said, due]), looks)
+
+
+def _never_started(spec: RunSpec, facts: RunFacts) -> Standing:
+    launcher = ProcessIdentity.from_json(spec.launcher)
+    look = launcher.look()
+    if look.verdict is Verdict.SAME and facts.shim is None:
+        return Standing(State.STARTING, None, f"launcher {launcher.pid} SAME is starting it", {})
+    if look.verdict is Verdict.UNKNOWN:
+        return unknown(f"nobody holds the lock; {look.evidence}")
+    evidence = "nobody holds the lock and no command was started (not yet recorded)"
+    return Standing(State.ENDED, Outcome.NEVER_STARTED, evidence, {})
+
+
+def _unsupervised(facts: RunFacts) -> Standing:
+    """Nobody holds the lock and no ending is recorded: look at whom the events name."""
+    root = facts.root if facts.root_exit is None and facts.exec_failure is None else None
+    workload = facts.workload if facts.workload_exit is None else None
+    looks = look_at(facts.shim, root, workload)
+    said = "; ".join(["nobody holds the lock", *_say(facts, looks)])
+    if facts.shim is not None and looks[facts.shim["token"]].verdict is Verdict.SAME:
+        if not is_ending(ProcessIdentity.from_json(facts.shim)):
+            return unknown(f"{said}: its shim lives and holds another lock: a copy?", looks)
+        return _unsupervised(facts)
+    verdicts = [
+        looks[one["token"]].verdict for one in (root, workload) if one and one["token"] in looks
+    ]
+    if Verdict.SAME in verdicts:
+        return Standing(State.ORPHANED, None, said, looks)
+    if Verdict.UNKNOWN in verdicts:
+        return unknown(said, looks)
+    return Standing(State.ENDED, Outcome.LOST, f"{said} (not yet recorded)", looks)
+
+
+def is_ending(shim: ProcessIdentity, seconds: float = _DYING_SECONDS) -> bool:
+    """Whether a shim that no longer holds its lock is gone within a moment."""
+    deadline = time.monotonic() + seconds
+    while shim.verdict() is Verdict.SAME:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)
+    return True
+
+
+def look_at(*recorded: Json | None) -> dict[str, Look]:
+    """One look at each recorded process, by token."""
+    looks: dict[str, Look] = {}
+    for one in recorded:
+        if one is not None and one["token"] not in looks:
+            looks[one["token"]] = ProcessIdentity.from_json(one).look()
+    return looks
+
+
+def _say(facts: RunFacts, looks: dict[str, Look]) -> list[str]:
+    said = []
+    for word, one in (("shim", facts.shim), ("workload", facts.workload), ("root", facts.root)):
+        if one is None or one["token"] not in looks:
+            continue
+        if word == "root" and facts.workload and facts.workload["token"] == one["token"]:
+            continue
+        look = looks[one["token"]]
+        who = "workload" if word == "root" and facts.workload is None else word
+        proof = f" ({look.proof.value})" if look.proof and look.verdict is Verdict.SAME else ""
+        detail = f": {look.evidence}" if look.verdict in (Verdict.RECYCLED, Verdict.UNKNOWN) else ""
+        said.append(f"{who} {one['pid']} {look.verdict.value}{proof}{detail}")
+    return said
