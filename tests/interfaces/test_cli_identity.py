@@ -233,6 +233,16 @@ class TestSignal:
     def test_an_unknown_run_is_not_found(self, holdfast):
         assert holdfast("signal", "TERM", "no-such-run", expect=3).stdout == ""
 
+    def test_a_runs_workload_is_signalled_and_its_history_says_so(self, holdfast, tmp_path):
+        holdfast("run", "-n", "mine", "sleep", "600", expect=0)
+        document = holdfast("--json", "signal", "USR1", "mine", expect=0).json
+        holdfast("wait", "mine", "--timeout", "30", expect=128 + signal.SIGUSR1)
+        (history,) = tmp_path.glob("runs/*/signals.jsonl")
+        row = json.loads(history.read_text().splitlines()[0])
+        assert (row["to"], row["fate"]) == (document["identity"]["token"], "delivered")
+        assert row["why"] == "holdfast signal"
+        assert "nobody was signalled" in holdfast("signal", "USR1", "mine", expect=3).stderr
+
     def test_I4_another_users_process_is_denied(self):
         needs("root")
         with sleeper() as process:

@@ -488,6 +488,14 @@ class TestAttacks:
         os.chown(place, OTHER_UID, -1)
         self.refused(place / "x.pid", "another user")
 
+    def test_a_sticky_directory_of_root_inside_a_user_namespace(self, shared):
+        """There /tmp belongs to a nameless user, as root has no number in it."""
+        needs("root", "user_namespace")
+        place, path = namespace_of("ordinary user"), str(shared / "x.pid")
+        assert run_in(place, scenes.attempt, path=path)["code"] == "unsafe-file"
+        shared.chmod(0o1777)
+        assert run_in(place, scenes.attempt, path=path)["code"] == "held"
+
     def test_root_may_be_trusted_by_others(self, shared):
         needs("root")
         path = shared / "x.pid"

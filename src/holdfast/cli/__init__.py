@@ -149,6 +149,7 @@ def _run_command(verb: str, words: list[str], asked: Asked) -> int:
         args = parser.read(options, rest, asked)
     except SystemExit:  # --help was printed
         return 0
+    asked.verbose = args.verbose
     if args.json and not getattr(module, "JSON", True):
         raise refuse_json(verb)
     return module.run(args)

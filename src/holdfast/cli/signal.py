@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.cli import streams
-from holdfast.cli.target import identity_of_any, is_path
+from holdfast.cli.target import find_target, is_path
 from holdfast.cli.terminal import printable
 from holdfast.errors import Failed, HoldfastError, IdentityUnproven, ProcessGone
 from holdfast.process.signals import Fate, parse_signal, send_signal, signal_name
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.cli.parser import Parser
+    from holdfast.manage.runs import Run
     from holdfast.process.identity import ProcessIdentity
     from holdfast.process.signals import Delivery
 
@@ -38,8 +39,10 @@ def add_arguments(parser: Parser) -> None:
 def run(args: Namespace) -> int:
     """Send it, and say what became of it."""
     number = parse_signal(args.signal)
-    identity = identity_of_any(args.target)
-    delivery = send_signal(identity, number, trust_pid=args.trust_pid)
+    target = find_target(args.target)
+    delivery = send_signal(target.identity, number, trust_pid=args.trust_pid)
+    if target.run is not None:
+        _record(target.run, delivery)
     document = _document(delivery)
     if not delivery.delivered:
         raise _error(delivery, args.target, document)
@@ -47,8 +50,15 @@ def run(args: Namespace) -> int:
         streams.say_json({"schema": 1, **document})
     elif not args.quiet:
         proof = f" ({delivery.proof})" if delivery.proof else f": {delivery.evidence}"
-        streams.say(f"{signal_name(number)} delivered to {identity.pid}{printable(proof)}")
+        streams.say(f"{signal_name(number)} delivered to {target.identity.pid}{printable(proof)}")
     return 0
+
+
+def _record(run: Run, delivery: Delivery) -> None:
+    """A run's history names every signal to it, whoever sent it."""
+    from holdfast.shim.journal import signal_row
+
+    run.directory.append_signal(signal_row(delivery, "holdfast signal"))
 
 
 def _document(delivery: Delivery) -> dict[str, Any]:

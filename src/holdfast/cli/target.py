@@ -8,8 +8,13 @@ from __future__ import annotations
 import os
 import re
 
-from holdfast.errors import InvalidPid, NotFound, RunNotFound
+from holdfast.errors import InvalidPid, NotFound
 from holdfast.process.identity import ProcessIdentity
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.manage.runs import Run
 
 _LIKE_A_TOKEN = re.compile(r"h[fp][0-9]+\.")
 _LIKE_A_NUMBER = re.compile(r"[+-]?[0-9][0-9_.]*")
@@ -31,27 +36,31 @@ def identity_of(text: str) -> ProcessIdentity:
     raise NotFound(f"{text} is neither a token nor a pid file", hint="a token starts with hf1.")
 
 
-def identity_of_any(text: str) -> ProcessIdentity:
-    """The identity that a token, a pid file or a run names; for a run, its workload's."""
+class Target(Record):
+    """Who is meant, and the run that was named for it, if one was."""
+
+    identity: ProcessIdentity
+    run: Run | None
+
+
+def find_target(text: str) -> Target:
+    """What a token, a pid file or a run names; for a run, its workload."""
     try:
-        return identity_of(text)
-    except NotFound as error:
+        return Target(identity_of(text), None)
+    except NotFound:
         if is_path(text):
             raise
-        return _workload_of(text, error)
+    from holdfast.manage.runs import Runs
+
+    run = Runs().get(text)
+    workload = run.info().workload
+    if workload is None:
+        raise NotFound(
+            f"no process of run {text} is known", hint=f"holdfast status {text} says more"
+        )
+    return Target(ProcessIdentity.from_json(workload), run)
 
 
 def is_path(text: str) -> bool:
     """Whether the text means a file: it has a slash, or there is one of that name."""
     return os.sep in text or os.path.lexists(text)
-
-
-def _workload_of(ref: str, error: NotFound) -> ProcessIdentity:
-    try:
-        from holdfast.manage.runs import Runs
-    except ModuleNotFoundError:
-        raise RunNotFound(f"{ref} is neither a token, a pid file nor a run") from error
-    workload = Runs().get(ref).info().workload
-    if workload is None:
-        raise NotFound(f"no process of run {ref} is known", hint=f"holdfast status {ref} says more")
-    return ProcessIdentity.from_json(workload)

@@ -11,7 +11,8 @@ import fcntl
 import os
 import stat
 
-from holdfast.errors import NotFound, Unavailable, UnsafeFile
+from holdfast.errors import NotFound, ProcessGone, ProcessUnreadable, Unavailable, UnsafeFile
+from holdfast.process import procfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 OPEN_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _LOOK_AT_DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+_OVERFLOW_UID = 65534  # /proc/sys/kernel/overflowuid; nobody changes it
 _BEYOND_SHELLS = 10  # scripts use descriptors 3 to 9 for their own redirections
 
 
@@ -109,9 +111,11 @@ def unavailable(path: str, what: str, error: OSError) -> NoReturn:
 
 
 def _check_directory(path: str, found: os.stat_result) -> None:
-    if found.st_uid not in (os.geteuid(), 0):
+    is_sticky = bool(found.st_mode & stat.S_ISVTX)
+    is_trusted = found.st_uid in (os.geteuid(), 0) or (is_sticky and _is_nameless(found.st_uid))
+    if not is_trusted:
         what = f"belongs to another user (uid {found.st_uid})"
-    elif found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+    elif found.st_mode & stat.S_IWOTH and not is_sticky:
         what = "can be changed by everybody"
     else:
         return
@@ -120,3 +124,18 @@ def _check_directory(path: str, found: os.stat_result) -> None:
         hint="use a directory of your own, such as $XDG_RUNTIME_DIR",
         path=path,
     )
+
+
+def _is_nameless(uid: int) -> bool:
+    """Whether that is no user but the stand-in for all that our user namespace has no number for.
+
+    There the machine's root is nameless too, and so is the owner of /tmp.
+    """
+    if uid != _OVERFLOW_UID:
+        return False
+    try:
+        lines = procfs.read("self", "uid_map").splitlines()
+    except (ProcessGone, ProcessUnreadable):
+        return False
+    ranges = [(int(first), int(count)) for first, _, count in map(bytes.split, lines)]
+    return not any(first <= uid < first + count for first, count in ranges)
