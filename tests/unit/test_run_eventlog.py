@@ -238,6 +238,33 @@ def test_L5_what_matters_overtakes_what_waits_on_a_full_disk(
     assert [Event.from_json(json.loads(line)) for line in published] == list(read.events)
 
 
+def test_the_order_of_a_life_is_kept_on_a_full_disk(
+    path: str, lock: HeldLock, monkeypatch: pytest.MonkeyPatch
+):
+    disk = FullDisk(monkeypatch, 10**7)
+    log = EventLog(path, lock)
+    begin(log)
+    disk.room = 40_000
+    log.append(Kind.FAULT, where="x" * 35_000)
+    log.append(Kind.ROOT_EXITED, attempt=1, exit_code=1)
+    log.append(Kind.RESTART_SCHEDULED, attempt=2, reason="x" * 60_000)  # finds no room
+    # An attempt starts only when all that led to it is recorded.
+    assert not log.append(Kind.ATTEMPT_STARTED, attempt=2, root={"pid": 3}).is_recorded
+    assert not log.append(Kind.RUNNING, attempt=2).is_recorded
+    assert log.facts.attempt == 2
+    assert [event.kind for event in read_events(path).events][2:] == [Kind.ROOT_EXITED]
+    disk.room = 10**7
+    assert log.flush()
+    assert [event.kind for event in read_events(path).events][2:] == [
+        Kind.ROOT_EXITED,
+        Kind.FAULT,
+        Kind.RESTART_SCHEDULED,
+        Kind.ATTEMPT_STARTED,
+        Kind.RUNNING,
+    ]
+    log.close()
+
+
 def test_what_waited_is_written_in_order_when_there_is_room(
     path: str, lock: HeldLock, monkeypatch: pytest.MonkeyPatch
 ):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.run.locks import HeldLock
 
 RESERVED_BYTES = 64 * 1024
-# How much of the reserve an event must leave for those that matter more, on a full disk.
+# What a run's life hangs on may use the reserve; each leaves room for those that matter more.
 _ROOM_TO_LEAVE = {
     Kind.ENDED: 0,
     Kind.CLEANED: 0,
@@ -37,7 +37,9 @@ _ROOM_TO_LEAVE = {
     Kind.STOP_BEGUN: 8 * 1024,
     Kind.COMPLETION_PROVEN: 8 * 1024,
     Kind.EXEC_FAILED: 8 * 1024,
+    Kind.RUNNING: 8 * 1024,
     Kind.SUPERVISED: 16 * 1024,
+    Kind.RESTART_SCHEDULED: 16 * 1024,
     Kind.ATTEMPT_STARTED: 16 * 1024,
 }
 _ROOM_TO_LEAVE_ELSE = 32 * 1024
@@ -85,6 +87,16 @@ class _Waiting(Record):
     sync: bool
 
 
+def _may_overtake(kind: Kind, kept: list[_Waiting]) -> bool:
+    # The order of a life is never changed: a restart that was recorded after the attempt that it
+    # led to would make an adopter start another beside it.
+    if not kept or kind is Kind.ENDED:
+        return True
+    if kind is Kind.ATTEMPT_STARTED or kind not in _ROOM_TO_LEAVE:
+        return False
+    return all(waiting.event.kind not in _ROOM_TO_LEAVE for waiting in kept)
+
+
 class EventLog:
     """The one writer of a run's events.
 
@@ -107,6 +119,7 @@ class EventLog:
             os.close(self._fd)
             raise
         self._waiting: list[_Waiting] = []
+        self._unpublished: list[bytes] = []
         self._is_unsynced = False
         self._is_torn = False
         self._reserved_until: int | None = self._size
@@ -140,22 +153,35 @@ class EventLog:
         check_facts(kind, facts)
         event = Event(0, wall_clock(), round(boottime(), 6), kind, facts)
         event.to_line()  # what can't be written must fail here and not in a retry
-        self.flush()
-        written = self._write(_Waiting(event, sync))
-        if written is None:
-            self._waiting.append(_Waiting(event, sync))
+        written = self._work_off([*self._waiting, _Waiting(event, sync)])
         self._folder.apply(written or event)
-        if written is not None and kind is Kind.ENDED:
-            self._waiting.clear()  # nothing but a clean-up may follow
         return written or event
 
     def flush(self) -> bool:
         """Try again to write what waits; True: all is on disk."""
-        while self._waiting and self._write(self._waiting[0]) is not None:
-            self._waiting.pop(0)
+        self._work_off(self._waiting)
         if self._is_unsynced:
             self._sync()
         return not self.is_behind
+
+    def _work_off(self, queue: list[_Waiting]) -> Event | None:
+        """Write what can be written, and keep the rest; the last one as it was written."""
+        kept: list[_Waiting] = []
+        written = None
+        for waiting in queue:
+            kind = waiting.event.kind
+            written = self._write(waiting) if _may_overtake(kind, kept) else None
+            if written is None:
+                kept.append(waiting)
+            elif kind is Kind.ENDED:
+                kept.clear()  # the ending has it all, and only a clean-up may follow
+        self._waiting = kept
+        # Last, so that a subscriber's fault can't make a line be written twice.
+        lines, self._unpublished = self._unpublished, []
+        if self._published is not None:
+            for line in lines:
+                self._published(line)
+        return written
 
     def close(self) -> None:
         """Close the file; the reserve of an ended run is given back."""
@@ -181,8 +207,7 @@ class EventLog:
             self._sync()
         if event.kind is Kind.ENDED:
             self._give_back()
-        if self._published is not None:
-            self._published(line)
+        self._unpublished.append(line)
         return event
 
     def _write_line(self, line: bytes) -> bool:
