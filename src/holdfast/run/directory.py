@@ -134,7 +134,15 @@ class RunDirectory:
         os.close(fd)
 
     def unmark_active(self) -> None:
-        """The ending is recorded."""
+        """The ending is recorded: from now on, for a day, the run is one that ended recently."""
+        try:
+            os.utime(self._marker)
+            os.rename(self._marker, f"{self.home.recent_path}/{self.id}")
+        except OSError:  # not marked, or a full disk: then plain listings miss it, and no more
+            self.drop_marker()
+
+    def drop_marker(self) -> None:
+        """Nobody needs to look at this run any more."""
         try:
             os.unlink(self._marker)
         except FileNotFoundError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import time
 
 from holdfast.errors import HomeUnusable
 from holdfast.run.names import is_id
@@ -38,6 +39,8 @@ _LYING_MAGIC = {  # f_type of statfs: for where the mount table does not list th
     0xBACBACBC: "vmhgfs",
 }
 
+RECENT_SECONDS = 86400.0  # plain listings show what ended in the last day
+
 
 class Home:
     """One state directory."""
@@ -46,6 +49,9 @@ class Home:
         self.path = path
         self.runs_path = f"{path}/runs"
         self.active_path = f"{path}/active"
+        self.recent_path = f"{path}/recent"
+        self.removed_path = f"{path}/removed"
+        self.archive_path = f"{path}/archive"
         self.names_path = f"{path}/names"
         self.keys_path = f"{path}/keys"
         self.index_path = f"{path}/index.sqlite3"
@@ -80,7 +86,13 @@ class Home:
             if not self.check():
                 os.makedirs(self.path, mode=0o700, exist_ok=True)
                 self.check()
-            for path in (self.runs_path, self.active_path, self.names_path, self.keys_path):
+            for path in (
+                self.runs_path,
+                self.active_path,
+                self.recent_path,
+                self.names_path,
+                self.keys_path,
+            ):
                 try:
                     os.mkdir(path, 0o700)
                 except FileExistsError:
@@ -95,6 +107,40 @@ class Home:
         """The ids of all runs, or of those without a recorded ending; oldest first."""
         path = self.active_path if active else self.runs_path
         return sorted(name for name in _names_in(path) if is_id(name))
+
+    def count_runs(self) -> int:
+        """How many runs there are; where the file system counts directories, without a listing."""
+        try:
+            links = os.stat(self.runs_path).st_nlink  # one for each directory below, and two
+        except FileNotFoundError:
+            return 0
+        return links - 2 if links > 2 else len(self.run_ids())
+
+    def recent_ids(self, since: float) -> list[str]:
+        """The ids of runs whose ending was recorded at or after that time; oldest first."""
+        return sorted(run_id for run_id, at in self._recent() if at >= since)
+
+    def forget_recent(self) -> None:
+        """Runs that ended longer ago are found in the history alone."""
+        before = time.time() - RECENT_SECONDS
+        for run_id, at in list(self._recent()):
+            if at < before:
+                self.forget_ending(run_id)
+
+    def forget_ending(self, run_id: str) -> None:
+        """That run is not among the recent ones."""
+        try:
+            os.unlink(f"{self.recent_path}/{run_id}")
+        except FileNotFoundError:
+            pass
+
+    def _recent(self) -> Iterator[tuple[str, float]]:
+        for name in _names_in(self.recent_path):
+            try:
+                if is_id(name):
+                    yield name, os.stat(f"{self.recent_path}/{name}").st_mtime
+            except FileNotFoundError:
+                continue
 
     def names(self) -> list[str]:
         """Every name that was ever claimed, in lower case."""

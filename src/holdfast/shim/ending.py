@@ -52,6 +52,7 @@ def clear_up(directory: RunDirectory, spec: RunSpec, facts: RunFacts) -> None:
     crash_point("shim.summary-written")
     directory.unmark_active()
     crash_point("shim.marker-removed")
+    directory.home.forget_recent()
 
 
 def describe(supervisor: Supervisor) -> dict[str, Any]:

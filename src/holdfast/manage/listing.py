@@ -1,0 +1,168 @@
+"""Which runs there are, newest first. Takes no run's lock and changes no run.
+
+Active runs, and those that ended within a day, are found by their markers: that costs the same
+however long the history is. All the rest is found through the index, which is made as it is read.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from holdfast.errors import RunNotFound
+from holdfast.manage.info import RunInfo, examine_run, process_json, seconds_of
+from holdfast.process.clock import iso_time
+from holdfast.process.identity import ProcessIdentity
+from holdfast.record import Record
+from holdfast.run.directory import RunDirectory
+from holdfast.run.facts import State
+from holdfast.run.home import RECENT_SECONDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from holdfast.manage.index import Index
+    from holdfast.run.home import Home
+
+_MARKED = (State.STARTING, State.RUNNING, State.STOPPING, State.ORPHANED)
+_READ_DIRECTLY = 48  # so many directories are read sooner than SQLite is loaded
+_CHUNK = 512
+
+
+class Selection(Record):
+    """What a run must be to be listed. None: anything."""
+
+    active: bool | None = None
+    outcome: str | None = None
+    state: str | None = None
+    agent: str | None = None
+    tags: Mapping[str, str] | None = None
+    since: float | None = None  # seconds since the epoch
+
+    def fits(self, info: RunInfo) -> bool:
+        """Whether the run is one of them."""
+        return (
+            (self.active is None or info.is_active is self.active)
+            and (self.outcome is None or info.outcome == self.outcome)
+            and (self.state is None or info.state == self.state)
+            and (self.agent is None or info.agent == self.agent)
+            and all(info.tags.get(name) == value for name, value in (self.tags or {}).items())
+            and self._is_since(info)
+        )
+
+    @property
+    def is_recent(self) -> bool:
+        """Whether nothing older than a day is asked for."""
+        return self.since is not None and self.since >= time.time() - RECENT_SECONDS
+
+    def candidates(self, home: Home) -> list[str]:
+        """The ids that can fit at all; oldest first."""
+        if self.active or self.state in _MARKED:
+            return home.run_ids(active=True)
+        if self.since is not None and self.is_recent:
+            return sorted({*home.run_ids(active=True), *home.recent_ids(self.since)})
+        return home.run_ids()
+
+    def _is_since(self, info: RunInfo) -> bool:
+        if self.since is None or info.is_active:
+            return True
+        # An ending that nobody saw has no time. What was found lately is news all the same.
+        at = info.ended_at or (None if self.is_recent else info.last_output_at or info.created_at)
+        return at is None or seconds_of(at) >= self.since
+
+
+def list_runs(
+    home: Home,
+    *,
+    active: bool | None = None,
+    outcome: str | None = None,
+    tags: Mapping[str, str] | None = None,
+    since: float | None = None,
+    limit: int | None = None,
+    state: str | None = None,
+    agent: str | None = None,
+) -> list[RunInfo]:
+    """The runs that fit, newest first. `since`: active, or ended at or after that time."""
+    if not home.check():
+        return []
+    selection = Selection(active, outcome, state, agent, tags, since)
+    found: list[RunInfo] = []
+    for info in read_runs(home, selection.candidates(home)[::-1]):
+        if limit is not None and len(found) >= limit:
+            break
+        if selection.fits(info):
+            found.append(info)
+    return found
+
+
+def read_runs(home: Home, ids: Sequence[str]) -> Iterator[RunInfo]:
+    """What is known of each run, in the order given; those that are gone are left out."""
+    if len(ids) <= _READ_DIRECTLY:
+        for run_id in ids:
+            info, _ = _examine(RunDirectory(home, run_id))
+            if info is not None:
+                yield info
+        return
+    from holdfast.manage.index import Index
+
+    with Index(home) as index:
+        try:
+            for begin in range(0, len(ids), _CHUNK):
+                yield from _through(index, home, ids[begin : begin + _CHUNK])
+        except GeneratorExit:
+            return  # whoever asked has enough; what was read is kept
+        if len(ids) >= home.count_runs():
+            index.remove(index.ids().difference(home.run_ids()))
+
+
+def _through(index: Index, home: Home, ids: Sequence[str]) -> Iterator[RunInfo]:
+    from holdfast.manage.index import info_from, stamp_of
+
+    rows = index.read(ids)
+    for run_id in ids:
+        directory = RunDirectory(home, run_id)
+        stamp = stamp_of(directory)
+        row = rows.get(run_id)
+        known = info_from(row[1]) if row is not None and row[0] == stamp else None
+        if known is not None and known.id == run_id:
+            yield _look_again(known, directory)
+            continue
+        info, is_final = _examine(directory)
+        if info is None:
+            continue
+        if is_final and stamp is not None:
+            index.add(info, stamp)
+        yield info
+
+
+def _examine(directory: RunDirectory) -> tuple[RunInfo | None, bool]:
+    try:
+        return examine_run(directory)
+    except RunNotFound:  # never made, or removed since it was listed
+        return None, False
+
+
+def _look_again(info: RunInfo, directory: RunDirectory) -> RunInfo:
+    """What is not for good in an ended run: whose PID is whose, and output of what was kept."""
+    try:
+        log = os.stat(directory.output_path)
+        size, at = log.st_size, iso_time(log.st_mtime) if log.st_size else None
+    except OSError:
+        size, at = None, None
+    shim = info.shim
+    if shim is not None:
+        shim = {**shim, "verdict": ProcessIdentity.from_json(shim).verdict().value}
+    return info.replace(
+        shim=shim,
+        workload=None if info.workload is None else process_json(info.workload, {}),
+        wrappers=[process_json(wrapper, {}) for wrapper in info.wrappers],
+        log_bytes=size,
+        last_output_at=at,
+    )
+
+
+def find_named(home: Home, name: str) -> list[str]:
+    """The ids of all runs of that name, newest first."""
+    every = read_runs(home, home.run_ids()[::-1])
+    return [info.id for info in every if (info.name or "").lower() == name.lower()]
