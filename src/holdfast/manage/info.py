@@ -107,10 +107,10 @@ def read_run(directory: RunDirectory, *, closely: bool = True) -> RunInfo:
     For a list, `closely=False` saves half of the time: then the command is left out, and so is
     what its processes do now beyond what the state needs to be told.
     """
-    return examine_run(directory)[0]
+    return examine_run(directory, closely=closely)[0]
 
 
-def examine_run(directory: RunDirectory) -> tuple[RunInfo, bool]:
+def examine_run(directory: RunDirectory, *, closely: bool = True) -> tuple[RunInfo, bool]:
     """The same, and whether it is for good: an ending that is recorded and believed."""
     try:
         spec = directory.read_spec()
@@ -121,7 +121,7 @@ def examine_run(directory: RunDirectory) -> tuple[RunInfo, bool]:
     except (LaterVersion, DamagedRecord, OSError) as error:
         facts, standing = RunFacts(), unknown(f"{error}; kept, and not touched")
     is_final = facts.has_ended and standing.state is State.ENDED
-    return _describe(directory, spec, facts, standing), is_final
+    return _describe(directory, spec, facts, standing, closely), is_final
 
 
 def _describe(

@@ -82,13 +82,17 @@ def list_runs(
     limit: int | None = None,
     state: str | None = None,
     agent: str | None = None,
+    closely: bool = True,
 ) -> list[RunInfo]:
-    """The runs that fit, newest first. `since`: active, or ended at or after that time."""
+    """The runs that fit, newest first. `since`: active, or ended at or after that time.
+
+    `closely=False` may leave out the command and what processes do now: enough for a table.
+    """
     if not home.check():
         return []
     selection = Selection(active, outcome, state, agent, tags, since)
     found: list[RunInfo] = []
-    for info in read_runs(home, selection.candidates(home)[::-1]):
+    for info in read_runs(home, selection.candidates(home)[::-1], closely=closely):
         if limit is not None and len(found) >= limit:
             break
         if selection.fits(info):
@@ -96,11 +100,11 @@ def list_runs(
     return found
 
 
-def read_runs(home: Home, ids: Sequence[str]) -> Iterator[RunInfo]:
+def read_runs(home: Home, ids: Sequence[str], *, closely: bool = True) -> Iterator[RunInfo]:
     """What is known of each run, in the order given; those that are gone are left out."""
     if len(ids) <= _READ_DIRECTLY:
         for run_id in ids:
-            info, _ = _examine(RunDirectory(home, run_id))
+            info, _ = _examine(RunDirectory(home, run_id), closely)
             if info is not None:
                 yield info
         return
@@ -109,14 +113,14 @@ def read_runs(home: Home, ids: Sequence[str]) -> Iterator[RunInfo]:
     with Index(home) as index:
         try:
             for begin in range(0, len(ids), _CHUNK):
-                yield from _through(index, home, ids[begin : begin + _CHUNK])
+                yield from _through(index, home, ids[begin : begin + _CHUNK], closely)
         except GeneratorExit:
             return  # whoever asked has enough; what was read is kept
         if len(ids) >= home.count_runs():
             index.remove(index.ids().difference(home.run_ids()))
 
 
-def _through(index: Index, home: Home, ids: Sequence[str]) -> Iterator[RunInfo]:
+def _through(index: Index, home: Home, ids: Sequence[str], closely: bool) -> Iterator[RunInfo]:
     from holdfast.manage.index import info_from, stamp_of
 
     rows = index.read(ids)
@@ -126,7 +130,7 @@ def _through(index: Index, home: Home, ids: Sequence[str]) -> Iterator[RunInfo]:
         row = rows.get(run_id)
         known = info_from(row[1]) if row is not None and row[0] == stamp else None
         if known is not None and known.id == run_id:
-            yield _look_again(known, directory)
+            yield _look_again(known, directory) if closely else known
             continue
         info, is_final = _examine(directory)
         if info is None:
@@ -136,9 +140,9 @@ def _through(index: Index, home: Home, ids: Sequence[str]) -> Iterator[RunInfo]:
         yield info
 
 
-def _examine(directory: RunDirectory) -> tuple[RunInfo | None, bool]:
+def _examine(directory: RunDirectory, closely: bool = True) -> tuple[RunInfo | None, bool]:
     try:
-        return examine_run(directory)
+        return examine_run(directory, closely=closely)
     except RunNotFound:  # never made, or removed since it was listed
         return None, False
 
