@@ -108,6 +108,7 @@ class Sample(Record):
             "swap_bytes": workload.swap_bytes,
             "threads": workload.threads,
             "fds": workload.fds,
+            "switches": workload.switches,
             "read_bytes": workload.read_bytes,
             "write_bytes": workload.write_bytes,
             "oom_score": workload.oom_score,
@@ -115,7 +116,6 @@ class Sample(Record):
         if self.is_slow or workload.pending:
             row |= {
                 "fd_limit": workload.fd_limit,
-                "switches": workload.switches,
                 "involuntary_switches": workload.involuntary_switches,
                 "pending": _hex(workload.pending),
                 "blocked": _hex(workload.blocked),

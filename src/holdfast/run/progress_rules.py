@@ -53,19 +53,15 @@ class Spin(Rule):
         super().__init__()
         self._since: tuple[float, int, int] | None = None  # when, characters, memory
         self._samples = 0
+        self._switches: int | None = None
 
     def knows(self, row: Row) -> bool:
-        percent = tree_figure(row, "cpu_percent")
-        return percent is not None and (percent < threshold("spin_percent") or _chars(row))
+        return tree_figure(row, "cpu_percent") is not None and _chars(row)
 
     def look(self, row: Row) -> Finding | None:
-        now, percent, chars = (
-            time_of(row),
-            tree_figure(row, "cpu_percent"),
-            tree_figure(row, "chars"),
-        )
-        used = tree_figure(row, "rss_bytes") or 0
-        if percent < threshold("spin_percent"):
+        now, percent = time_of(row), tree_figure(row, "cpu_percent")
+        chars, used = tree_figure(row, "chars"), tree_figure(row, "rss_bytes") or 0
+        if not self._is_busy(row, percent):
             self._since = None
             return None
         if self._since is None or self._has_worked(row, chars, used, now - self._since[0]):
@@ -76,6 +72,14 @@ class Spin(Rule):
         if seconds < threshold("spin_seconds") or self._samples < threshold("spin_samples") - 1:
             return None
         return Finding(f"{percent:.0f} % CPU for {seconds:.0f} s with no output and no I/O")
+
+    def _is_busy(self, row: Row, percent: float) -> bool:
+        """All of a core, or as much as others leave it: then it never waits of its own will."""
+        before, self._switches = self._switches, row.get("switches")
+        never_waits = before is not None and before == self._switches
+        if never_waits and row.get("state") == "running":
+            return percent >= threshold("spin_loaded_percent")
+        return percent >= threshold("spin_percent")
 
     def _has_worked(self, row: Row, chars: int, used: int, seconds: float) -> bool:
         assert self._since is not None
