@@ -2,7 +2,7 @@
 # Installs the real agent command lines, pinned, into a cache of their own for the tests in
 # tests/agents. Nothing global is touched. Running it again costs nothing.
 #
-#   scripts/install-agents.sh [AGENT...]      default: claude codex gemini
+#   scripts/install-agents.sh [AGENT...]      default: claude codex gemini (opencode too, on request)
 #   HOLDFAST_AGENTS_DIR   where they go (default ${XDG_CACHE_HOME:-~/.cache}/holdfast-agents)
 #
 # Each agent has its own npm prefix: <dir>/<agent>/node_modules/.bin/<agent>.
@@ -15,7 +15,8 @@ pinned() { # agent -> npm package at its pinned version
     claude) echo "@anthropic-ai/claude-code@2.1.197" ;;
     codex) echo "@openai/codex@0.166.0" ;;
     gemini) echo "@google/gemini-cli@0.61.0" ;;
-    *) echo "install-agents: unknown agent '$1' (known: claude codex gemini)" >&2; return 2 ;;
+    opencode) echo "opencode-ai@1.18.33" ;;
+    *) echo "install-agents: unknown agent '$1' (known: claude codex gemini opencode)" >&2; return 2 ;;
   esac
 }
 

@@ -10,9 +10,11 @@ itself, with loopback to the stub and no way out. The agents come from scripts/i
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-AGENTS = ("claude", "codex", "gemini")
+AGENTS = ("claude", "codex", "gemini")  # opencode works here too, when it is installed
 STUB = Path(__file__).with_name("stub_model.py")
 # Where scripts/install-agents.sh puts the agents. Read once: tests clear HOLDFAST_* variables.
 _CACHE = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -30,6 +32,7 @@ _STREAM_OPTIONS: dict[str, tuple[str, ...]] = {
     "claude": ("--output-format", "stream-json", "--verbose"),
     "codex": ("--json", "--skip-git-repo-check"),
     "gemini": ("-m", "gemini-2.5-flash", "--output-format", "stream-json"),
+    "opencode": ("--format", "json"),
 }
 # What lets a prompt's [[run: CMD]] through without anybody to ask. claude refuses it for root
 # unless it is told that it is in a sandbox (IS_SANDBOX, below).
@@ -37,6 +40,7 @@ UNATTENDED: dict[str, tuple[str, ...]] = {
     "claude": ("--dangerously-skip-permissions",),
     "codex": ("--dangerously-bypass-approvals-and-sandbox",),
     "gemini": ("--approval-mode", "yolo"),
+    "opencode": ("--auto",),
 }
 
 
@@ -69,9 +73,8 @@ def sealed_command(
     prepare_home(Path(home), port)
     program = str(executable(agent))
     extra = [*_STREAM_OPTIONS[agent], *options]
-    argv = (
-        [program, "exec", *extra, prompt] if agent == "codex" else [program, "-p", prompt, *extra]
-    )
+    subcommand = {"codex": "exec", "opencode": "run"}.get(agent)
+    argv = [program, subcommand, *extra, prompt] if subcommand else [program, "-p", prompt, *extra]
     return argv, sealed_environment(port, home)
 
 
@@ -95,20 +98,27 @@ def sealed_environment(port: int, home: str | os.PathLike[str]) -> dict[str, str
         "GEMINI_API_KEY": "dummy",
         "GOOGLE_GEMINI_BASE_URL": url,
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
+        "OPENCODE_DISABLE_MODELS_FETCH": "1",
+        "OPENCODE_DISABLE_AUTOUPDATE": "1",
     }
 
 
 def prepare_home(home: Path, port: int) -> None:
-    """The settings that codex and gemini read from HOME."""
-    codex, gemini = home / ".codex" / "config.toml", home / ".gemini" / "settings.json"
-    codex.parent.mkdir(parents=True, exist_ok=True)
-    gemini.parent.mkdir(parents=True, exist_ok=True)
+    """The settings that codex, gemini and opencode read from HOME."""
+    url = f"http://127.0.0.1:{port}/v1"
+    anthropic = {"options": {"baseURL": url, "apiKey": "dummy"}, "models": {"stub": {}}}
+    opencode = {"model": "anthropic/stub", "provider": {"anthropic": anthropic}}
+    settings = {
+        ".codex/config.toml": 'model = "gpt-5"\nmodel_provider = "stub"\n'
+        f'[model_providers.stub]\nname = "stub"\nbase_url = "{url}"\n'
+        'env_key = "STUB_KEY"\nwire_api = "responses"\n',
+        ".gemini/settings.json": '{"security":{"auth":{"selectedType":"gemini-api-key"}}}\n',
+        ".config/opencode/opencode.json": json.dumps({**opencode, "small_model": "anthropic/stub"}),
+    }
+    for name, content in settings.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(content)
     (home / "tmp").mkdir(exist_ok=True)
-    codex.write_text(
-        'model = "gpt-5"\nmodel_provider = "stub"\n[model_providers.stub]\nname = "stub"\n'
-        f'base_url = "http://127.0.0.1:{port}/v1"\nenv_key = "STUB_KEY"\nwire_api = "responses"\n'
-    )
-    gemini.write_text('{"security":{"auth":{"selectedType":"gemini-api-key"}}}\n')
 
 
 def _unshare() -> list[str]:
@@ -116,14 +126,18 @@ def _unshare() -> list[str]:
 
 
 class Lab:
-    """One network namespace with the stub in it, and a home; gone when the block ends."""
+    """One network namespace with the stub in it, and a home; gone when the block ends.
 
-    def __init__(self) -> None:
+    `tag` is added to every environment, so that what a test left behind can be found.
+    """
+
+    def __init__(self, tag: Mapping[str, str] | None = None) -> None:
+        self._tag = dict(tag or {})
         homes = AGENTS_DIR / "labs"
         homes.mkdir(parents=True, exist_ok=True)
         self.directory = Path(tempfile.mkdtemp(dir=homes))
         self.home = self.directory / "home"
-        self.work_dir = self.directory / "work"
+        self.work_dir = self.directory / "project"
         self.work_dir.mkdir()
         self._requests = self.directory / "requests.jsonl"
         self._stub = self._start_stub()
@@ -142,11 +156,13 @@ class Lab:
         self, agent: str, prompt: str, *, options: Iterable[str] = ()
     ) -> tuple[list[str], dict[str, str]]:
         """`sealed_command` for this lab."""
-        return sealed_command(agent, prompt, self.port, self.home, options=options)
+        argv, env = sealed_command(agent, prompt, self.port, self.home, options=options)
+        return argv, {**env, **self._tag}
 
     def environment(self) -> dict[str, str]:
+        """The environment alone, for other commands than one turn."""
         prepare_home(self.home, self.port)
-        return sealed_environment(self.port, self.home)
+        return {**sealed_environment(self.port, self.home), **self._tag}
 
     def inside(self, argv: Iterable[str]) -> list[str]:
         """The same command in this lab's network."""
@@ -191,3 +207,20 @@ class Lab:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes below this one, as far as they still are."""
+    try:
+        lists = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    except OSError:
+        return []
+    children = [int(child) for text in lists for child in text.split()]
+    return [one for child in children for one in (child, *descendants(child))]
+
+
+def kill_tree(pid: int) -> None:
+    """End a process that the test started and holds, and what is below it, from the leaves up."""
+    for one in reversed([pid, *descendants(pid)]):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one, signal.SIGKILL)

@@ -10,7 +10,6 @@ import os
 
 from holdfast.agents import table as built_in
 from holdfast.agents.places import user_profile_files
-from holdfast.agents.unwrapping import Unwrapped, unwrap
 from holdfast.record import Record
 
 TYPE_CHECKING = False
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from holdfast.agents.profile import AgentProfile
+    from holdfast.agents.unwrapping import Unwrapped
 
 SESSION_VARIABLES = built_in.SESSION_VARIABLES
 
@@ -56,6 +56,13 @@ def recognise(argv: Sequence[str]) -> str | None:
 def locate(argv: Sequence[str]) -> Located | None:
     """The agent in this command, with what is the agent's own of it."""
     table = _current_table()
+    name = os.path.basename(argv[0]) if argv else ""
+    if name in table.commands:
+        return Located(table.commands[name], tuple(argv[:1]), tuple(argv[1:]))
+    if name not in built_in.WRAPPERS and not name.startswith("python3."):
+        return None  # as most commands: unwrapping is not even imported
+    from holdfast.agents.unwrapping import unwrap
+
     for step in unwrap(argv):
         agent = _agent_of(table, step)
         if agent is not None:

@@ -95,6 +95,7 @@ _TWO_WORDS: dict[tuple[str, str], _Wrapper] = {
     ("pipx", "run"): _UVX,
 }
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "ash")
+KNOWN = frozenset({*_WRAPPERS, *(first for first, _ in _TWO_WORDS), *_SHELLS, "script"})
 _DEPTH = 8  # wrappers in wrappers; more is no command that anybody wrote
 
 

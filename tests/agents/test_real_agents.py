@@ -1,0 +1,204 @@
+"""The real programs, without network: every fact in their profiles, as they do it today."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from holdfast.agents.facts import (
+    CompletionProven,
+    LimitHit,
+    ResultRead,
+    SessionFound,
+    UsageRead,
+)
+from holdfast.agents.loader import load_profile
+from holdfast.agents.recognition import SESSION_VARIABLES, locate, strip_environment
+from holdfast.agents.resume import resume_command
+from holdfast.agents.stream import StreamReader
+from holdfast.agents.transcript import TranscriptReader, find_transcript
+from tests.agents.lab import AGENTS, UNATTENDED, Lab, descendants, kill_tree
+from tests.agents.recordings import of_kind
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from holdfast.agents.facts import Fact
+
+pytestmark = pytest.mark.agents
+every_agent = pytest.mark.parametrize("agent", AGENTS)
+
+
+def _read(argv: list[str], stdout: bytes) -> list[Fact]:
+    located = locate(argv)
+    assert located is not None
+    reader = StreamReader(load_profile(located.agent), located.arguments)
+    return [fact for line in stdout.splitlines() for fact in reader.feed(line, 0)]
+
+
+def _turn(lab: Lab, agent: str, prompt: str, *options: str) -> tuple[int, list[Fact]]:
+    argv, env = lab.command(agent, prompt, options=options)
+    done = lab.run(argv, env)
+    return done.returncode, _read(argv, done.stdout)
+
+
+@every_agent
+def test_C3_a_turn_is_read_from_stdout_and_transcript(lab, agent):
+    argv, env = lab.command(agent, "hi")
+    done = lab.run(argv, env)
+    facts = _read(argv, done.stdout)
+    assert done.returncode == 0
+    (session,) = of_kind(facts, SessionFound)
+    (proven,) = of_kind(facts, CompletionProven)
+    assert not proven.is_error
+    assert of_kind(facts, ResultRead) == [ResultRead("hello from the stub", is_error=False)]
+    usage = of_kind(facts, UsageRead)[-1]
+    assert (usage.tokens_in, usage.tokens_out) == (5, 7)
+
+    profile = load_profile(agent)
+    path = find_transcript(profile, session.id, cwd=str(lab.work_dir), env=env)
+    assert path is not None
+    if profile.transcript is not None and profile.transcript.completion:
+        reader = TranscriptReader(profile, path, argv[1:], start=0)
+        seen = [*reader.poll(0.0), *reader.poll(60.0)]
+        (proven,) = of_kind(seen, CompletionProven)
+        assert not proven.is_error
+
+
+@every_agent
+def test_a_failure_of_the_api_is_proven(lab, agent):
+    code, facts = _turn(lab, agent, "hi [[fail: 400]]")
+    assert code != 0
+    (proven,) = of_kind(facts, CompletionProven)
+    (result,) = of_kind(facts, ResultRead)
+    assert proven.is_error
+    assert result.is_error
+    assert "asked to fail" in result.text
+    assert of_kind(facts, LimitHit) == []
+
+
+@every_agent
+def test_a_used_up_quota_is_seen(lab, agent):
+    code, facts = _turn(lab, agent, "hi [[limit: 7200]]")
+    assert code != 0
+    assert len(of_kind(facts, LimitHit)) == 1
+
+
+@every_agent
+def test_a_session_is_resumed_with_its_history(lab, agent):
+    argv, env = lab.command(agent, "the first words")
+    done = lab.run(argv, env)
+    (session,) = of_kind(_read(argv, done.stdout), SessionFound)
+    command = resume_command(load_profile(agent), argv, session.id, "-the second words")
+    again = lab.run(command, env)
+    assert again.returncode == 0, again.stderr
+    facts = _read(command, again.stdout)
+    assert of_kind(facts, SessionFound) == [session]
+    assert of_kind(facts, CompletionProven)
+    prompts = "\n".join(lab.requests()[-1]["prompts"])
+    assert "the first words" in prompts
+    assert "-the second words" in prompts
+
+
+@every_agent
+def test_L7_what_an_agent_hands_down_about_its_session_is_known(lab, agent):
+    """Every variable that holds the session's id, or that the agent added to name itself."""
+    argv, env = lab.command(agent, "hi [[run: env -0 > seen.env]]", options=UNATTENDED[agent])
+    done = lab.run(argv, env)
+    (session,) = of_kind(_read(argv, done.stdout), SessionFound)
+    seen = (lab.work_dir / "seen.env").read_text().split("\0")
+    inner = dict(line.split("=", 1) for line in seen if "=" in line)
+    holding = {name for name, value in inner.items() if session.id in value}
+    assert holding <= SESSION_VARIABLES
+    own = {name for name in set(inner) - set(env) if re.match(r"CLAUDE|GEMINI_CLI|AI_AGENT", name)}
+    assert own <= SESSION_VARIABLES
+    assert session.id not in "".join(strip_environment(inner).values())
+
+
+@every_agent
+def test_W2_the_workload_is_told_from_its_wrappers(lab, agent):
+    argv, env = lab.command(agent, "hi [[hang]]")
+    with lab.start(argv, env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            eventually(lab.requests, timeout=60, why="the agent asks the model")
+            chain = _matching_chain(agent, process.pid)
+        finally:
+            kill_tree(process.pid)
+    assert [comm for _, comm in chain] == {
+        "claude": ["claude"],
+        "codex": ["codex"],
+        "gemini": ["node", "node"],
+    }[agent]
+    assert (chain[0][0] == process.pid) is (agent != "codex")
+    assert load_profile(agent).workload.relaunches is (len(chain) > 1)
+
+
+def _matching_chain(agent: str, root: int) -> list[tuple[int, str]]:
+    """The processes that the profile takes for the agent, from the root down."""
+    rule = load_profile(agent).workload
+    chain = []
+    for pid in [root, *descendants(root)]:
+        try:
+            comm = Path(f"/proc/{pid}/comm").read_text().rstrip("\n")
+            cmdline = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        except OSError:  # a short-lived helper of the agent
+            continue
+        if rule.matches(comm, cmdline):
+            chain.append((pid, comm))
+    return chain
+
+
+@pytest.mark.parametrize("name", ["a b", "x.y_z+é", "~tilde", "long" * 40])
+def test_the_name_of_claudes_project_directory(lab, name):
+    directory = lab.work_dir / name
+    directory.mkdir()
+    argv, env = lab.command("claude", "hi")
+    done = subprocess.run(
+        lab.inside(argv), env=env, cwd=directory, capture_output=True, stdin=subprocess.DEVNULL
+    )
+    (session,) = of_kind(_read(argv, done.stdout), SessionFound)
+    assert find_transcript(load_profile("claude"), session.id, cwd=str(directory), env=env)
+
+
+def test_many_turns_of_claude_are_no_end_until_stdin_ends(lab):
+    argv, env = lab.command("claude", "", options=("--input-format", "stream-json"))
+    argv.remove("")
+    message = {"type": "user", "message": {"role": "user", "content": "hi"}}
+    with subprocess.Popen(
+        lab.inside(argv), env=env, cwd=lab.work_dir, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        lines: list[bytes] = []
+        for _ in range(2):
+            process.stdin.write(json.dumps(message).encode() + b"\n")
+            process.stdin.flush()
+            while not lines or b'"type":"result"' not in lines[-1]:
+                lines.append(process.stdout.readline())
+            lines.append(b"")
+        assert process.poll() is None
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0
+    facts = _read(argv, b"\n".join(lines))
+    assert of_kind(facts, CompletionProven) == []
+    assert of_kind(facts, UsageRead)[-1].tokens_in == 10
+
+
+def test_sigterm_to_gemini_ends_only_the_inner_process(lab):
+    """The outer one neither ends nor passes it on; the inner one ends with exit code 0."""
+    argv, env = lab.command("gemini", "hi [[hang]]")
+    with lab.start(argv, env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            eventually(lab.requests, timeout=60, why="gemini asks the model")
+            (inner,) = descendants(process.pid)
+            process.terminate()
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(timeout=3)
+            subprocess.run(["kill", "-TERM", str(inner)], check=True)
+            assert process.wait(timeout=30) == 0
+        finally:
+            kill_tree(process.pid)
