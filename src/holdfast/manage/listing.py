@@ -21,6 +21,7 @@ from holdfast.run.home import RECENT_SECONDS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
 
     from holdfast.manage.index import Index
     from holdfast.run.home import Home
@@ -136,7 +137,7 @@ def _through(index: Index, home: Home, ids: Sequence[str], closely: bool) -> Ite
         if info is None:
             continue
         if is_final and stamp is not None:
-            index.add(info, stamp)
+            index.add(_for_good(info), stamp)
         yield info
 
 
@@ -145,6 +146,18 @@ def _examine(directory: RunDirectory, closely: bool = True) -> tuple[RunInfo | N
         return examine_run(directory, closely=closely)
     except RunNotFound:  # never made, or removed since it was listed
         return None, False
+
+
+def _for_good(info: RunInfo) -> RunInfo:
+    """Without verdicts, which hold only at the time of the look."""
+
+    def unlooked(document: dict[str, Any] | None) -> dict[str, Any] | None:
+        return None if document is None else {**document, "verdict": None}
+
+    wrappers = [{**wrapper, "verdict": None} for wrapper in info.wrappers]
+    return info.replace(
+        shim=unlooked(info.shim), workload=unlooked(info.workload), wrappers=wrappers
+    )
 
 
 def _look_again(info: RunInfo, directory: RunDirectory) -> RunInfo:

@@ -1,14 +1,266 @@
-"""Rows, labels and durations that every interface shows alike."""
+"""Rows, notes and hints about runs, alike in every interface. Pure, but for `figures`.
+
+It says what the record says, in fewer words; it decides nothing. What is not known is empty.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 
-def duration(seconds: float | None) -> str:
-    """`4s`, `12m`, `3h`, `2d`: one unit, as people say it."""
-    if seconds is None:
-        return ""
-    seconds = max(0.0, seconds)
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= size:
-            return f"{int(seconds // size)}{unit}"
-    return f"{int(seconds)}s"
+from holdfast.manage.units import age, duration, money, percent, size, span
+from holdfast.process.clock import boottime, seconds_of
+from holdfast.record import Record
+from holdfast.run.facts import State
+from holdfast.run.outcomes import EndedBy, Outcome
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from holdfast.manage.info import RunInfo
+
+__all__ = [
+    "COLUMNS",
+    "NUMBERS",
+    "Figures",
+    "Row",
+    "duration",
+    "figures",
+    "hints",
+    "next_steps",
+    "note",
+    "row_of",
+    "summary",
+]
+
+COLUMNS = ("NAME", "STATE", "OUTCOME", "AGE", "CPU", "MEM", "OUTPUT", "COST", "NOTE")
+NUMBERS = ("AGE", "CPU", "MEM", "OUTPUT", "COST")
+_STALE_INTERVALS = 3
+_LARGEST_ROW = 16 * 1024
+
+
+class Figures(Record):
+    """What a run's tree uses now. None: not known."""
+
+    cpu_percent: float | None = None
+    memory_bytes: int | None = None
+
+
+class Row(Record):
+    """One run in a list."""
+
+    id: str
+    name: str
+    state: State
+    outcome: Outcome | None
+    age_seconds: float | None
+    figures: Figures
+    output_age_seconds: float | None
+    cost_usd: float | None
+    note: str
+
+    def cells(self) -> tuple[str, ...]:
+        """The texts of COLUMNS."""
+        quiet = self.output_age_seconds
+        return (
+            self.name,
+            self.state.value,
+            self.outcome.value if self.outcome is not None else "",
+            age(self.age_seconds),
+            percent(self.figures.cpu_percent),
+            size(self.figures.memory_bytes),
+            "" if quiet is None else f"{age(quiet)} ago",
+            money(self.cost_usd),
+            self.note,
+        )
+
+
+def row_of(info: RunInfo, now: float, used: Figures | None = None) -> Row:
+    """A run as one line. `now`: seconds since the epoch."""
+    quiet = None
+    if info.is_active and info.last_output_at is not None:
+        quiet = now - seconds_of(info.last_output_at)
+    return Row(
+        info.id,
+        info.name or info.id,
+        info.state,
+        info.outcome,
+        None if info.created_at is None else now - seconds_of(info.created_at),
+        used or Figures(),
+        quiet,
+        (info.usage or {}).get("cost_usd"),
+        note(info),
+    )
+
+
+def figures(trace_path: str, interval_seconds: float) -> Figures:
+    """What the last sample says, unless it is too old to be about now."""
+    row = _last_row(trace_path)
+    at = row.get("boottime")
+    stale = _STALE_INTERVALS * max(interval_seconds, 1.0)
+    if not isinstance(at, (int, float)) or not 0 <= boottime() - at <= stale:
+        return Figures()
+    tree = {**row, **(row.get("tree") or {})}
+    memory = tree.get("rss_bytes")
+    if memory is not None:
+        memory += tree.get("swap_bytes") or 0
+    return Figures(tree.get("cpu_percent"), memory)
+
+
+def _last_row(path: str) -> dict[str, Any]:
+    """The last whole line of the trace; empty when there is none."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LARGEST_ROW))
+            lines = (file.read() or b"").split(b"\n")
+        row = json.loads(lines[-2]) if len(lines) > 1 else {}
+    except (OSError, ValueError):
+        return {}
+    return row if isinstance(row, dict) else {}
+
+
+# Notes
+
+
+def note(info: RunInfo) -> str:
+    """What is worth knowing about a run beside its state, in a few words."""
+    survivors = (info.cleanup or {}).get("survivors") or ()
+    if survivors:
+        named = ", ".join(f"{one.get('pid')} {one.get('comm')}" for one in survivors[:2])
+        return f"survives: {named}" + (", ..." if len(survivors) > 2 else "")
+    if info.state is State.ENDED:
+        return _note_of_ended(info)
+    if info.state is State.ORPHANED:
+        return f"shim {info.shim['pid']} gone" if info.shim else "its shim is gone"
+    if info.state is State.UNKNOWN:
+        return info.evidence.removesuffix("; kept, and not touched")
+    return _note_of_running(info)
+
+
+def _note_of_running(info: RunInfo) -> str:
+    notes = []
+    if info.attempt is not None and info.attempt > 1:
+        notes.append(f"attempt {info.attempt}")
+    if info.workload_resolution == "unresolved":
+        notes.append("workload unresolved")
+    if info.completion is not None:
+        notes.append("completion proven")
+    if info.anomaly_count:
+        notes.append(f"{info.anomaly_count} anomal{'y' if info.anomaly_count == 1 else 'ies'}")
+    return ", ".join(notes)
+
+
+def _note_of_ended(info: RunInfo) -> str:
+    wanted = info.wanted or {}
+    if info.outcome is Outcome.STALLED and wanted.get("idle_timeout_seconds"):
+        return f"silent {span(wanted['idle_timeout_seconds'])}, stopped"
+    if info.outcome is Outcome.TIMED_OUT and wanted.get("timeout_seconds"):
+        return f"after {span(wanted['timeout_seconds'])}, stopped"
+    if info.outcome is Outcome.OUT_OF_MEMORY and info.ended_by is EndedBy.HOLDFAST:
+        return f"over {size(wanted.get('memory_max_bytes'))}, stopped"
+    if info.outcome is Outcome.LOST:
+        return _note_of_lost(info)
+    if info.outcome is Outcome.NEVER_STARTED:
+        return info.evidence
+    if info.outcome in (Outcome.FAILED, Outcome.KILLED, Outcome.OUT_OF_MEMORY):
+        return _own_ending(info)
+    return ""
+
+
+def _note_of_lost(info: RunInfo) -> str:
+    workload = info.workload or {}
+    if "before this boot" in info.evidence:
+        return "reboot"
+    if "RECYCLED" in info.evidence or workload.get("verdict") == "RECYCLED":
+        return f"pid {workload.get('pid')} RECYCLED"
+    return f"pid {workload.get('pid')} GONE" if workload else "nobody saw the end"
+
+
+def _own_ending(info: RunInfo) -> str:
+    if info.signal is not None:
+        from holdfast.process.signals import signal_name
+
+        outside = " from outside" if info.ended_by is EndedBy.OUTSIDE else ""
+        core = ", core dumped" if info.core_dumped else ""
+        kernel = ", by the kernel" if info.oom_killed else outside
+        return f"{signal_name(info.signal)}{kernel}{core}"
+    if info.exit_code:
+        return f"exit {info.exit_code}"
+    if info.completion is not None and info.completion.get("is_error"):
+        return "the agent says that it failed"
+    return info.evidence
+
+
+# Lists
+
+
+def summary(infos: Iterable[RunInfo], *, window: str = "", older: int = 0) -> str:
+    """`1 running, 1 orphaned, 3 ended in 24h (212 older: ls --all)`."""
+    counts: dict[State, int] = {}
+    for info in infos:
+        counts[info.state] = counts.get(info.state, 0) + 1
+    said = [f"{counts[state]} {state.value}" for state in _ORDER if state in counts]
+    if State.ENDED in counts and window:
+        said[-1] += f" in {window}"
+    more = f" ({older} older: ls --all)" if older else ""
+    return (", ".join(said) or ("no runs" + (f" in {window}" if window else ""))) + more
+
+
+_ORDER = (
+    State.QUEUED,
+    State.STARTING,
+    State.RUNNING,
+    State.STOPPING,
+    State.ORPHANED,
+    State.UNKNOWN,
+    State.ENDED,
+)
+
+
+def hints(infos: Iterable[RunInfo]) -> list[str]:
+    """What should be done about these runs, one line for each thing to do."""
+    orphans, unrecorded, unknown = [], [], []
+    for info in infos:
+        name = info.name or info.id
+        if info.state is State.ORPHANED:
+            orphans.append(name)
+        elif is_unrecorded(info):
+            unrecorded.append(name)
+        elif info.state is State.UNKNOWN:
+            unknown.append(name)
+    said = []
+    if orphans:
+        said.append(f"holdfast recover adopts {_names(orphans)}")
+    if unrecorded:
+        said.append(f"holdfast recover records the end of {_names(unrecorded)}")
+    if unknown:
+        said.append(f"holdfast status {unknown[0]} says why it is unknown")
+    return said
+
+
+def is_unrecorded(info: RunInfo) -> bool:
+    """Whether it is over as far as anybody can see, but no ending is recorded."""
+    return info.state is State.ENDED and info.evidence.endswith("(not yet recorded)")
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def next_steps(info: RunInfo) -> list[str]:
+    """The commands that make sense now, the likeliest first."""
+    name = info.name or info.id
+    if info.state is State.ORPHANED or is_unrecorded(info):
+        return ["recover", f"logs {name}", f"stop {name}"]
+    if info.state is State.UNKNOWN:
+        return ["recover --dry-run", f"logs {name}"]
+    if info.state is not State.ENDED:
+        attach = [f"attach {name}"] if info.pty else []
+        return [f"logs -f {name}", *attach, f"wait {name}", f"stop {name}"]
+    if (info.cleanup or {}).get("survivors"):
+        return [f"tree {name}", f"stop {name}"]
+    result = [f"result {name}"] if info.result is not None else []
+    resume = [f'resume {name} "..."'] if info.session is not None else []
+    return [f"logs {name}", *result, *resume, f"rerun {name}", f"rm {name}"]

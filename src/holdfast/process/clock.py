@@ -22,3 +22,19 @@ def iso_time(seconds: float) -> str:
     whole = int(seconds // 1)
     micros = int((seconds - whole) * 1e6)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{micros:06d}Z"
+
+
+def seconds_of(at: str) -> float:
+    """Seconds since the epoch of a time that Holdfast wrote."""
+    # Not strptime, which loads the locale: a listing reads hundreds of these.
+    year, month, day = int(at[0:4]), int(at[5:7]), int(at[8:10])
+    hours, minutes, seconds = int(at[11:13]), int(at[14:16]), float(at[17:].rstrip("Z"))
+    return _days(year, month, day) * 86400 + hours * 3600 + minutes * 60 + seconds
+
+
+def _days(year: int, month: int, day: int) -> int:
+    """Days since 1970-01-01 in the Gregorian calendar; years begin in March, so that leap days
+    come last."""
+    year -= month <= 2
+    since_march = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
+    return 365 * year + year // 4 - year // 100 + year // 400 + since_march - 719468

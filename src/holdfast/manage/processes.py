@@ -1,0 +1,185 @@
+"""Who belongs to a run, as far as it can be proven: for `tree`, `status`, `recover` and `rm`.
+
+It looks and signals nobody. A process that only carries the run's stamp is a suspect.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from holdfast.errors import HoldfastError
+from holdfast.manage.info import look_at_process, process_json
+from holdfast.process import here
+from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.members import Tree, find_suspects
+from holdfast.record import Record
+from holdfast.shim.inner import InnerRuns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.process.identity import Look
+    from holdfast.process.members import Member
+    from holdfast.run.directory import RunDirectory
+    from holdfast.run.facts import RunFacts
+
+    Json = dict[str, Any]
+
+
+class Role(enum.StrEnum):
+    """What a process is to the run."""
+
+    SHIM = "shim"
+    WRAPPER = "wrapper"
+    WORKLOAD = "workload"
+    ROOT = "root"  # while it is not known which of the tree is the workload
+    DESCENDANT = "descendant"
+    SUSPECT = "suspect"
+
+
+class Seen(Record):
+    """One process of a run, and what looking at it showed."""
+
+    role: Role
+    process: Json  # the contract's PROCESS
+    evidence: str
+    parent: str | None = None  # token of another one of the run's
+
+    @property
+    def token(self) -> str:
+        return str(self.process["token"])
+
+    def to_json(self) -> Json:
+        """PROCESS, with its role and place."""
+        extra = {"role": self.role.value, "parent": self.parent, "evidence": self.evidence}
+        return {**self.process, **extra}
+
+
+class Processes(Record):
+    """Everybody of a run. `gone` counts those seen earlier that have ended since."""
+
+    members: tuple[Seen, ...]  # shim, wrappers, workload, descendants; parents first
+    suspects: tuple[Seen, ...] | None  # None: can't be looked for here
+    gone: int
+
+
+def look_at_processes(directory: RunDirectory, facts: RunFacts) -> Processes:
+    """Walk the live tree, look at everybody recorded, and look for suspects."""
+    inner = InnerRuns(directory)
+    roles = _roles(facts)
+    live = _walk(facts, inner)
+    members = [_live_member(member, roles, live, facts) for member in live]
+    seen = {one.token for one in members}
+    for token, role in roles.items():
+        if token not in seen:
+            members.append(_recorded(_document(facts, token), role))
+    seen |= roles.keys()
+    others = [
+        _recorded(_document(facts, token), Role.DESCENDANT)
+        for token in facts.members
+        if token not in seen
+    ]
+    unsure = [one for one in others if one.process["verdict"] in _MAY_LIVE]
+    known = seen | facts.members.keys()
+    return Processes(
+        tuple(_in_order([*members, *unsure])),
+        suspects_of(directory, known),
+        len(others) - len(unsure),
+    )
+
+
+_MAY_LIVE = (Verdict.SAME.value, Verdict.UNKNOWN.value)
+
+
+def suspects_of(directory: RunDirectory, known: set[str]) -> tuple[Seen, ...] | None:
+    """Processes that carry the run's stamp, but are not proven to be its own (`known` tokens)."""
+    if here.is_portable():
+        return None
+    inner = InnerRuns(directory)
+    found = find_suspects(
+        directory.id, lambda identity: identity.token in known or inner.owns(identity)
+    )
+    why = "carries this run's stamp, not proven ours"
+    return tuple(Seen(Role.SUSPECT, _as_process(member), why) for member in found)
+
+
+def _roles(facts: RunFacts) -> dict[str, Role]:
+    """By token. A process that is both root and workload is the workload."""
+    named: list[tuple[Json | None, Role]] = [
+        (facts.root, Role.ROOT),
+        *((wrapper, Role.WRAPPER) for wrapper in facts.wrappers),
+        (facts.workload, Role.WORKLOAD),
+    ]
+    if facts.root is not None and facts.workload is None and facts.resolution is None:
+        named.append((facts.root, Role.WORKLOAD))
+    roles = {str(one["token"]): role for one, role in named if one is not None}
+    shim = {} if facts.shim is None else {str(facts.shim["token"]): Role.SHIM}
+    return {**shim, **roles}
+
+
+def _document(facts: RunFacts, token: str) -> Json:
+    """What was recorded about a process."""
+    for one in (facts.workload, *facts.wrappers, facts.root, facts.shim):
+        if one is not None and one["token"] == token:
+            return one
+    return {**ProcessIdentity.parse(token).to_json(), "comm": facts.members.get(token)}
+
+
+def _walk(facts: RunFacts, inner: InnerRuns) -> list[Member]:
+    """The live members; none where processes can't be walked."""
+    if here.is_portable():
+        return []
+    shim = None if facts.shim is None else ProcessIdentity.from_json(facts.shim)
+    if shim is not None and shim.verdict() is not Verdict.SAME:
+        shim = None
+    recorded = [one for one in (facts.root, facts.workload, *facts.wrappers) if one is not None]
+    roots = {one["token"]: ProcessIdentity.from_json(one) for one in recorded}
+    roots.update((token, ProcessIdentity.parse(token)) for token in facts.members)
+    try:
+        with Tree(roots.values(), reaper=shim, spare=inner.owns) as tree:
+            return tree.walk()
+    except HoldfastError:  # the shim ended just now
+        with Tree(roots.values(), spare=inner.owns) as tree:
+            return tree.walk()
+
+
+def _live_member(
+    member: Member, roles: dict[str, Role], live: list[Member], facts: RunFacts
+) -> Seen:
+    token = member.identity.token
+    above = {one.identity.pid: one.identity.token for one in live}
+    if facts.shim is not None:
+        above.setdefault(int(facts.shim["pid"]), str(facts.shim["token"]))
+    role = roles.get(token, Role.DESCENDANT)
+    return Seen(role, _as_process(member), "proven alive", above.get(member.ppid))
+
+
+def _as_process(member: Member) -> Json:
+    document = {**member.identity.to_json(), "verdict": Verdict.SAME.value}
+    seen = {"comm": member.comm, "exe": None, "cmdline": None, "state": member.state.value}
+    return {**document, **seen, **look_at_process(member.identity)}
+
+
+def _recorded(document: Json, role: Role) -> Seen:
+    look: Look = ProcessIdentity.from_json(document).look()
+    process = process_json(document, {document["token"]: look})
+    return Seen(role, process, look.evidence)
+
+
+_PLACES = tuple(Role)
+
+
+def _in_order(members: list[Seen]) -> list[Seen]:
+    """Parents first, each followed by its children; those without a parent by role."""
+    below: dict[str | None, list[Seen]] = {}
+    tokens = {one.token for one in members}
+    for one in sorted(members, key=lambda one: (_PLACES.index(one.role), one.process["pid"])):
+        below.setdefault(one.parent if one.parent in tokens else None, []).append(one)
+    ordered: list[Seen] = []
+    todo = list(reversed(below.get(None, [])))
+    while todo:
+        one = todo.pop()
+        ordered.append(one)
+        todo.extend(reversed(below.pop(one.token, [])))
+    return ordered
