@@ -26,6 +26,13 @@ class ExitFacts(Record):
         return self.as_dict()
 
 
+class RootUsage(Record):
+    """What the kernel counted for a root and the children that it waited for."""
+
+    cpu_seconds: float
+    peak_rss_bytes: int | None  # None: not more than the shim's own, from before the exec
+
+
 NOT_SEEN = ExitFacts(None, None, None, "unknown")
 
 
@@ -40,6 +47,19 @@ def exit_of_child(held: HeldProcess) -> ExitFacts:
     """The exit of our own child, without reaping it: its PID stays pinned until it is recorded."""
     found = os.waitid(os.P_PIDFD, held.fd, os.WEXITED | os.WNOWAIT)
     return NOT_SEEN if found is None else from_waitid(found)
+
+
+def reap_child(held: HeldProcess) -> RootUsage | None:
+    """Reap our own child, whose exit is recorded; what it used."""
+    import resource
+
+    pid, _status, used = os.wait4(held.identity.pid, os.WNOHANG)
+    if not pid:
+        return None
+    ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # The kernel keeps the highest value through an exec, and the child began as a copy of us.
+    peak = used.ru_maxrss * 1024 if used.ru_maxrss > ours else None
+    return RootUsage(round(used.ru_utime + used.ru_stime, 3), peak)
 
 
 def from_waitid(found: os.waitid_result) -> ExitFacts:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from holdfast.process.clock import boottime, wall_clock
 from holdfast.process.identity import ProcessIdentity
-from holdfast.process.signals import Delivery, signal_name
+from holdfast.process.signals import Delivery, Fate, signal_name
 from holdfast.run.events import Kind
 
 TYPE_CHECKING = False
@@ -76,8 +76,12 @@ class Journal:
         self._directory.append_signal(signal_row(delivery, why, asked_by))
 
     def we_sent(self, identity: ProcessIdentity, sig: int) -> bool:
-        """Whether that signal to that process was ours."""
-        return sig in self._signalled.get(identity, set())
+        """Whether that signal to that process came from Holdfast: from us or `holdfast signal`."""
+        if sig in self._signalled.get(identity, set()):
+            return True
+        sent = (identity.token, signal_name(sig), Fate.DELIVERED.value)
+        rows = self._directory.read_signals()
+        return any((row.get("to"), row.get("signal"), row.get("fate")) == sent for row in rows)
 
 
 def signal_row(delivery: Delivery, why: str, asked_by: Any = None) -> dict[str, Any]:

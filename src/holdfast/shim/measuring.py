@@ -1,6 +1,20 @@
-"""Samples of a run: written to its trace, watched for anomalies, added up to its usage."""
+"""Samples of a run: written to its trace, watched for anomalies, added up to its usage.
+
+The rules are pure and the same for a stored trace (`run/anomalies.py`). A trace that can't be
+written is said once, and the run goes on.
+"""
 
 from __future__ import annotations
+
+import os
+
+from holdfast.process.clock import boottime, wall_clock
+from holdfast.process.resolution import Kind as Resolved
+from holdfast.process.sampling import Sampler
+from holdfast.run.anomalies import Context, Watch
+from holdfast.run.durable import append_line
+from holdfast.run.events import Kind
+from holdfast.run.trace import TraceWriter, UsagePeaks, last_row, read_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -8,25 +22,90 @@ if TYPE_CHECKING:
 
     from holdfast.process.members import Member
     from holdfast.process.resolution import Resolution
-    from holdfast.process.sampling import Sampler
+    from holdfast.run.anomalies import Anomaly
     from holdfast.shim.supervisor import Supervisor
 
 
 class Measuring:
-    """The figures of one run, as this shim saw them."""
+    """The figures of one run; what an earlier shim measured is taken in from its trace."""
 
-    def __init__(self, supervisor: Supervisor, sampler: Sampler) -> None:
+    def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
-        self._sampler = sampler
+        path = supervisor.directory.trace_path
+        before = last_row(path)
+        self.sampler = Sampler(last_at=str(before["at"]) if before else "")
+        self._trace = TraceWriter(path)
+        self._peaks = UsagePeaks()
+        for row in read_rows(path) if before else ():
+            self._peaks.add(row)
+        self._watch = Watch()
+        self._log_size = -1
+        self._heard_at = boottime()
+        supervisor.on_restart.append(self._restarted)
 
-    def sample(self, members: list[Member], resolution: Resolution) -> None:
+    def sample(self, members: list[Member], resolution: Resolution, *, full: bool = False) -> None:
         """Measure now."""
-        self._sampler.sample(members, resolution)
+        now = boottime()
+        sample = self.sampler.sample(
+            members,
+            resolution,
+            quiet_seconds=self._quiet_seconds(now),
+            now=now,
+            full=full or None,
+        )
+        row = sample.to_json()
+        fired = self._watch.feed(row, self._context(resolution))
+        if fired:
+            row["anomalies"] = [anomaly.rule for anomaly in fired]
+        self._peaks.add(row)
+        failed = self._trace.append(row)
+        if failed is not None:
+            self._supervisor.journal.record(Kind.FAULT, where="trace", error=failed)
+        for anomaly in fired:
+            self._fire(anomaly)
 
-    def last_sample(self, members: list[Member], resolution: Resolution) -> None:
-        """Measure what has ended and was not reaped yet."""
-        self.sample(members, resolution)
-
-    def usage(self, _resolution: Resolution | None) -> dict[str, Any] | None:
+    def usage(self, resolution: Resolution | None) -> dict[str, Any] | None:
         """The contract's `usage`; None: nothing was measured."""
-        return None
+        usage = self._peaks.usage()
+        used = self._supervisor.root_usage
+        # The kernel's own count for the root is the workload's only where they are one.
+        if used is not None and resolution is not None and resolution.kind is Resolved.DIRECT:
+            usage["cpu_seconds"] = max(usage["cpu_seconds"] or 0.0, used.cpu_seconds)
+            if used.peak_rss_bytes is not None:
+                usage["peak_rss_bytes"] = max(usage["peak_rss_bytes"] or 0, used.peak_rss_bytes)
+        return usage if any(value is not None for value in usage.values()) else None
+
+    def _quiet_seconds(self, now: float) -> float:
+        try:
+            size = os.stat(self._supervisor.directory.output_path).st_size
+        except OSError:
+            size = 0
+        if size != self._log_size:
+            self._log_size, self._heard_at = size, now
+        return now - self._heard_at
+
+    def _context(self, resolution: Resolution) -> Context:
+        workload = resolution.workload
+        return Context(
+            workload_token=None if workload is None else workload.identity.token,
+            wrapper_tokens=tuple(wrapper.identity.token for wrapper in resolution.wrappers),
+            memory_max_bytes=self._supervisor.spec.wanted.memory_max_bytes,
+            cpus=os.cpu_count() or 1,
+        )
+
+    def _restarted(self, lived_seconds: float) -> None:
+        for anomaly in self._watch.restarted(wall_clock(), boottime(), lived_seconds):
+            self._fire(anomaly)
+
+    def _fire(self, anomaly: Anomaly) -> None:
+        supervisor, document = self._supervisor, anomaly.to_json()
+        supervisor.guarded(
+            "anomalies", lambda: append_line(supervisor.directory.anomalies_path, document)
+        )
+        supervisor.journal.record(
+            Kind.ANOMALY_FIRED,
+            rule=anomaly.rule,
+            severity=anomaly.severity.value,
+            evidence=anomaly.evidence,
+        )
+        supervisor.guarded("notice", lambda: supervisor.tell("anomaly", anomaly=document))

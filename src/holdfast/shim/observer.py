@@ -9,7 +9,6 @@ from __future__ import annotations
 from holdfast.errors import HoldfastError
 from holdfast.process.finder import WorkloadFinder
 from holdfast.process.resolution import Resolution
-from holdfast.process.sampling import Activity, Sampler
 from holdfast.process.wrappers import is_shell, wrapper_of
 from holdfast.run.events import Kind
 from holdfast.run.outcomes import StopCause
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.process.members import Member
+    from holdfast.process.sampling import Activity
     from holdfast.shim.supervisor import Supervisor
 
 EARLY_LOOKS_SECONDS = (0.02, 0.1, 0.3, 0.6, 1.0)  # a wrapper starts its workload soon after
@@ -35,8 +35,8 @@ class Observer:
         self.profile_names: tuple[str, ...] = ()
         self._supervisor = supervisor
         self._seen = set(supervisor.journal.facts.members)
-        self._sampler = Sampler()
-        self._measuring = Measuring(supervisor, self._sampler)
+        self._measuring = Measuring(supervisor)
+        self._sampler = self._measuring.sampler
         self._finder: WorkloadFinder | None = None
         self._recorded: Resolution | None = None
         self._looks = 0
@@ -140,7 +140,7 @@ class Observer:
         self._looks = len(EARLY_LOOKS_SECONDS)
         self.look()
         if self._finder is not None:
-            self._measuring.last_sample(self._members, self._finder.resolution)
+            self._measuring.sample(self._members, self._finder.resolution, full=True)
 
     def usage(self) -> dict[str, Any] | None:
         """The contract's `usage`, as far as it was measured."""

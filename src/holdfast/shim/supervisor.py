@@ -71,6 +71,8 @@ class Supervisor:
         self.attempt_began = boottime()
         self.workload_outlived_root = False
         self.oom = OomWatch()
+        self.root_usage: exits.RootUsage | None = None
+        self.on_restart: list[Callable[[float], None]] = []  # with how long the attempt lived
         self.on_running: list[Callable[[], None]] = []
         self.on_exit: list[Callable[[], None]] = []  # before the reap: /proc still shows it
         self.before_ending: list[Callable[[], None]] = []
@@ -214,7 +216,7 @@ class Supervisor:
 
     def _reap_root(self) -> None:
         if self._root_is_child and self.root is not None:
-            os.waitid(os.P_PIDFD, self.root.fd, os.WEXITED | os.WNOHANG)
+            self.root_usage = exits.reap_child(self.root)
             crash_point("shim.reaped")
             self.reaper.reap()
 
@@ -264,6 +266,9 @@ class Supervisor:
             reason=reason,
         )
         crash_point("shim.restart-scheduled")
+        lived = boottime() - self.attempt_began
+        for note in self.on_restart:
+            self.guarded("restart", note, lived)
         self._let_go()
         self.loop.after("restart", delay_seconds, self.start_attempt)
 
@@ -388,9 +393,9 @@ class Supervisor:
         self.journal.record_delivery(delivery, "asked", by)
         return delivery.fate.value
 
-    def guarded(self, where: str, call: Callable[[], None]) -> None:
+    def guarded(self, where: str, call: Callable[..., None], *arguments: Any) -> None:
         """What fails here is recorded and gone past."""
         try:
-            call()
+            call(*arguments)
         except Exception as error:  # noqa: BLE001 - recorded; the ending must not depend on it
             self.journal.record_fault(where, error)
