@@ -71,8 +71,10 @@ def _named(references: list[str], runs: Runs) -> list[tuple[str, Run | HoldfastE
     return list(named.values())
 
 
-def select(args: Namespace, runs: Runs, *, active: bool | None) -> list[RunInfo]:
-    """The runs that the selectors find, newest first."""
+def select(
+    args: Namespace, runs: Runs, *, active: bool | None, closely: bool = True
+) -> list[RunInfo]:
+    """The runs that the selectors find, newest first. `closely`: see `read_run`."""
     from holdfast.manage.listing import list_runs
 
     wanted = dict(_tag(text) for text in args.tag or ())
@@ -85,6 +87,7 @@ def select(args: Namespace, runs: Runs, *, active: bool | None) -> list[RunInfo]
         limit=None,
         state=args.state,
         agent=args.agent,
+        closely=closely,
     )
     return [info for info in found if all(name in info.tags for name in wanted)]
 

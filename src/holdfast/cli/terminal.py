@@ -9,14 +9,29 @@ from __future__ import annotations
 import os
 import sys
 
+from holdfast.manage.units import age, duration, size
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from typing import TextIO
 
+__all__ = [
+    "age",
+    "columns",
+    "cut",
+    "duration",
+    "home_path",
+    "is_terminal",
+    "paint",
+    "printable",
+    "size",
+    "table",
+    "width",
+]
+
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_SIZE_UNITS = ("B", "K", "M", "G", "T", "P", "E")
 DEFAULT_COLUMNS = 80
 
 
@@ -115,44 +130,6 @@ def _cells(
         padding = " " * (room - width(shown))
         cells.append(padding + shown if name in right else shown + padding)
     return cells
-
-
-def size(count: float | None) -> str:
-    """Bytes as `412M`, `11.2G`; three digits are enough to act on. Unknown is empty."""
-    if count is None:
-        return ""
-    value, unit = float(count), 0
-    while value >= 999.5 and unit < len(_SIZE_UNITS) - 1:
-        value, unit = value / 1024, unit + 1
-    text = f"{value:.1f}" if unit and value < 99.95 else f"{value:.0f}"
-    return text.removesuffix(".0") + _SIZE_UNITS[unit]
-
-
-def age(seconds: float | None) -> str:
-    """How long ago, in its largest unit: `4s`, `12m`, `3h`, `5d`. Unknown is empty."""
-    if seconds is None:
-        return ""
-    whole = max(0, int(seconds))
-    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
-        if whole >= length:
-            return f"{whole // length}{unit}"
-    return f"{whole}s"
-
-
-def duration(seconds: float | None) -> str:
-    """How long it took: `0.4s`, `3.1s`, `47s`, `1m40s`, `1h30m`, `2d4h`. Unknown is empty."""
-    if seconds is None:
-        return ""
-    if seconds < 9.95:
-        return f"{max(0.0, seconds):.1f}s"
-    whole = round(seconds)
-    for unit, length, below, part in (("d", 86400, "h", 3600), ("h", 3600, "m", 60)):
-        if whole >= length:
-            rest = whole % length // part
-            return f"{whole // length}{unit}" + (f"{rest}{below}" if rest else "")
-    if whole >= 60:
-        return f"{whole // 60}m" + (f"{whole % 60}s" if whole % 60 else "")
-    return f"{whole}s"
 
 
 def home_path(path: str) -> str:

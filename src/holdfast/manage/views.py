@@ -5,9 +5,6 @@ It says what the record says, in fewer words; it decides nothing. What is not kn
 
 from __future__ import annotations
 
-import json
-import os
-
 from holdfast.manage.units import age, duration, money, percent, size, span
 from holdfast.process.clock import boottime, seconds_of
 from holdfast.record import Record
@@ -17,7 +14,6 @@ from holdfast.run.outcomes import EndedBy, Outcome
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
 
     from holdfast.manage.info import RunInfo
 
@@ -38,7 +34,6 @@ __all__ = [
 COLUMNS = ("NAME", "STATE", "OUTCOME", "AGE", "CPU", "MEM", "OUTPUT", "COST", "NOTE")
 NUMBERS = ("AGE", "CPU", "MEM", "OUTPUT", "COST")
 _STALE_INTERVALS = 3
-_LARGEST_ROW = 16 * 1024
 
 
 class Figures(Record):
@@ -97,28 +92,18 @@ def row_of(info: RunInfo, now: float, used: Figures | None = None) -> Row:
 
 def figures(trace_path: str, interval_seconds: float) -> Figures:
     """What the last sample says, unless it is too old to be about now."""
-    row = _last_row(trace_path)
+    from holdfast.process.samples import tree_figure
+    from holdfast.run.trace import last_row
+
+    row = last_row(trace_path) or {}
     at = row.get("boottime")
     stale = _STALE_INTERVALS * max(interval_seconds, 1.0)
     if not isinstance(at, (int, float)) or not 0 <= boottime() - at <= stale:
         return Figures()
-    tree = {**row, **(row.get("tree") or {})}
-    memory = tree.get("rss_bytes")
+    memory = tree_figure(row, "rss_bytes")
     if memory is not None:
-        memory += tree.get("swap_bytes") or 0
-    return Figures(tree.get("cpu_percent"), memory)
-
-
-def _last_row(path: str) -> dict[str, Any]:
-    """The last whole line of the trace; empty when there is none."""
-    try:
-        with open(path, "rb", buffering=0) as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _LARGEST_ROW))
-            lines = (file.read() or b"").split(b"\n")
-        row = json.loads(lines[-2]) if len(lines) > 1 else {}
-    except (OSError, ValueError):
-        return {}
-    return row if isinstance(row, dict) else {}
+        memory += tree_figure(row, "swap_bytes") or 0
+    return Figures(tree_figure(row, "cpu_percent"), memory)
 
 
 # Notes
