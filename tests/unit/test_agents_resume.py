@@ -9,6 +9,7 @@ from holdfast.agents.arguments import (
     has_many_turns,
     is_headless,
     missing_readable_options,
+    needs_terminal,
     read_arguments,
 )
 from holdfast.agents.loader import load_profile
@@ -142,6 +143,12 @@ def test_a_run_without_a_command_is_refused():
 )
 def test_headless(agent, words, expected):
     assert is_headless(load_profile(agent).options, words) is expected
+
+
+def test_an_agent_with_nobody_to_talk_to_needs_a_terminal_unless_headless():
+    assert needs_terminal(load_profile("claude"), ["hi"])
+    assert not needs_terminal(load_profile("claude"), ["-p", "hi"])
+    assert not needs_terminal(load_profile("generic"), [])
 
 
 def test_turns_sessions_and_readable_options_are_seen_in_either_spelling():

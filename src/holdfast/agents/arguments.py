@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.agents.profile import Options
+    from holdfast.agents.profile import AgentProfile, Options
 
 
 class Argument(Record):
@@ -83,6 +83,11 @@ def has_any(options: Options, words: Sequence[str], wanted: Sequence[str]) -> bo
 def is_headless(options: Options, words: Sequence[str]) -> bool:
     """Does the agent work through one prompt and end, with nobody to talk to?"""
     return has_any(options, words, options.headless)
+
+
+def needs_terminal(profile: AgentProfile, words: Sequence[str]) -> bool:
+    """Would the agent want to talk with somebody, so that `--pty` is called for?"""
+    return profile.wants_terminal and not is_headless(profile.options, words)
 
 
 def has_many_turns(options: Options, words: Sequence[str]) -> bool:

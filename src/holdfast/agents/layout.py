@@ -98,6 +98,7 @@ profile = Table(
         "checked_with": text,
         "install": text,
         "wants_terminal": flag,
+        "drain_seconds": seconds,
         "replaces": flag,
         "recognise": Table(
             parts.Recognition,

@@ -192,7 +192,10 @@ class PrettyRule(Record):
 
 
 class AgentProfile(Record):
-    """Everything that Holdfast knows of one agent."""
+    """Everything that Holdfast knows of one agent.
+
+    `drain_seconds`: how long it may take to end by itself after its work is proven done.
+    """
 
     name: str
     title: str = ""
@@ -200,6 +203,7 @@ class AgentProfile(Record):
     checked_with: str | None = None
     install: str | None = None
     wants_terminal: bool = True
+    drain_seconds: float | None = None
     replaces: bool = False
     recognise: Recognition = Recognition()
     workload: WorkloadName = WorkloadName()
