@@ -14,7 +14,7 @@ import signal
 from holdfast.cli import streams
 from holdfast.cli.endings import exit_code_of, reason
 from holdfast.cli.pump import Pump
-from holdfast.manage.link import open_link
+from holdfast.manage.link import reach
 from holdfast.manage.steps import run_steps
 from holdfast.manage.waiting import wait_for_runs
 from holdfast.process.clock import boottime
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from holdfast.manage.info import RunInfo
     from holdfast.manage.runs import Run
     from holdfast.manage.steps import Steps, Wait
+    from holdfast.run.directory import RunDirectory
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)
+_OF_A_TERMINAL = (signal.SIGINT, signal.SIGQUIT)  # a terminal sends these to a whole group
 _OURS = (*_PASSED_ON, signal.SIGINT, signal.SIGHUP)
 _RELEASE_SECONDS = 5.0
 _HUNG_UP = 128 + signal.SIGHUP
@@ -170,7 +172,8 @@ class Foreground:
 
     def _pass_on(self, number: int) -> None:
         name = signal_name(number)
-        answer = self._ask({"do": "signal", "signal": name})
+        to = "group" if number in _OF_A_TERMINAL else "root"
+        answer = self._ask({"do": "signal", "signal": name, "to": to})
         if answer is None:
             streams.complain(f"holdfast: {name} was not passed on: the shim does not answer")
         elif answer.get("fate") not in ("delivered", "gone"):
@@ -178,12 +181,16 @@ class Foreground:
             streams.complain(f"holdfast: {name} was not passed on: {why}")
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any] | None:
-        link = open_link(self._run.directory.path)
-        if link is None:
-            return None
-        with link:
-            answer: dict[str, Any] | None = run_steps(link.ask(request))
+        answer: dict[str, Any] | None = run_steps(_ask(self._run.directory, request))
         return answer
+
+
+def _ask(directory: RunDirectory, request: dict[str, Any]) -> Steps[dict[str, Any] | None]:
+    link = yield from reach(directory)
+    if link is None:
+        return None
+    with link:
+        return (yield from link.ask(request))
 
 
 def _reap_as_init() -> None:

@@ -15,11 +15,13 @@ from holdfast.shim.dial import dial
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
-    from typing import Any
+    from typing import Any, Self
 
     from holdfast.manage.steps import Steps
+    from holdfast.run.directory import RunDirectory
 
 ANSWER_SECONDS = 5.0
+_PAUSE_SECONDS = 0.02
 
 
 class Link:
@@ -30,7 +32,7 @@ class Link:
         connection.setblocking(False)
         self._received = b""
 
-    def __enter__(self) -> Link:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -96,3 +98,16 @@ def open_link(directory: str) -> Link | None:
     """A link to the run's shim; None when nobody listens."""
     connection = dial(directory, ANSWER_SECONDS)
     return None if connection is None else Link(connection)
+
+
+def reach(directory: RunDirectory) -> Steps[Link | None]:
+    """A link to a shim that may not listen yet: it does so a moment after the command runs.
+
+    None: nobody holds the run's lock, or its holder does not listen in time.
+    """
+    deadline = boottime() + ANSWER_SECONDS
+    while True:
+        link = open_link(directory.path)
+        if link is not None or not directory.lock_is_held() or boottime() >= deadline:
+            return link
+        yield Wait((), _PAUSE_SECONDS)

@@ -11,7 +11,7 @@ import time
 
 from holdfast.errors import NoStdin, Unavailable, WrongUse
 from holdfast.manage.info import RunInfo, read_run, seconds_of
-from holdfast.manage.link import open_link
+from holdfast.manage.link import reach
 from holdfast.manage.request import StartRequest, check_tags
 from holdfast.manage.starting import start_run
 from holdfast.manage.steps import run_steps
@@ -167,7 +167,7 @@ class Run:
     def send_steps(self, data: bytes) -> Steps[None]:
         import base64
 
-        link = open_link(self.directory.path)
+        link = yield from reach(self.directory)
         if link is None:
             raise Unavailable(
                 f"run {self.id} has no shim to send through: {self.info().evidence}",

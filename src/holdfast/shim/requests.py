@@ -72,7 +72,13 @@ class Requests:
         )
 
     def _signal(self, client: Client, request: dict[str, Any]) -> None:
-        fate = self._supervisor.signal_workload(parse_signal(request["signal"]), client.peer)
+        sig, to = parse_signal(request["signal"]), request.get("to") or "workload"
+        if to == "workload":
+            fate = self._supervisor.signal_workload(sig, client.peer)
+        else:
+            from holdfast.shim.passing import pass_on
+
+            fate = pass_on(self._supervisor, sig, client.peer, to_group=to == "group")
         client.answer({"ok": True, "fate": fate})
 
     def _send(self, client: Client, request: dict[str, Any]) -> None:
