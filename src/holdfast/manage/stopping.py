@@ -13,9 +13,7 @@ from holdfast.manage.launch import start_shim
 from holdfast.manage.link import Link, open_link
 from holdfast.manage.steps import Wait
 from holdfast.process.clock import boottime
-from holdfast.process.identity import ProcessIdentity
-from holdfast.process.procfs import ProcessState
-from holdfast.process.tree import Cleanup, Survivor
+from holdfast.process.tree import Cleanup
 from holdfast.record import Record
 from holdfast.run.facts import RunFacts, State
 
@@ -146,24 +144,7 @@ def unproven(run_id: str, standing: Standing) -> IdentityUnproven:
 
 def cleanup_of(facts: RunFacts) -> Cleanup | None:
     """The recorded clean-up, as a record."""
-    found = facts.cleanup
-    if found is None:
-        return None
-    survivors = tuple(
-        Survivor(
-            ProcessIdentity.from_json(one),
-            str(one.get("comm")),
-            ProcessState(one.get("state") or "unknown"),
-            one.get("wait_channel"),
-        )
-        for one in found.get("survivors") or ()
-    )
-    return Cleanup(
-        int(found.get("signalled") or 0),
-        int(found.get("refused") or 0),
-        survivors,
-        found.get("complete"),
-    )
+    return None if facts.cleanup is None else Cleanup.from_json(facts.cleanup)
 
 
 def _us() -> dict[str, Any]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO: fixed in the kernel
+_FORKED_WITHOUT_EXEC = 0x40  # PF_FORKNOEXEC in field 9
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -125,6 +126,12 @@ def _read_all(fd: int) -> bytes:
 def read_stat(pid: int) -> ProcStat:
     """The stat of a process, as /proc shows it now."""
     return parse_stat(read(pid, "stat"))
+
+
+def has_execed(pid: int) -> bool:
+    """Whether a process has become a program of its own since it was forked; a zombie too."""
+    fields = read(pid, "stat").rpartition(b")")[2].split()
+    return not int(fields[6]) & _FORKED_WITHOUT_EXEC
 
 
 def boot_id() -> str:

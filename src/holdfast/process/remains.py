@@ -1,4 +1,4 @@
-"""A process that has ended but was not reaped still shows how it ended.
+"""A process that has ended but was not reaped still shows how it ended, and whether it began.
 
 PID 1 of a container may never reap, and a stopped shim does not. The zombie pins its PID, so
 what /proc says about it is about that process.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 
-from holdfast.process import here, pidfd
+from holdfast.errors import ProcessGone, ProcessUnreadable
+from holdfast.process import here, pidfd, procfs
 from holdfast.process.identity import HeldProcess, Look, ProcessIdentity, Proof, Verdict
 
 
@@ -29,3 +30,17 @@ def hold_remains(identity: ProcessIdentity) -> HeldProcess | None:
         os.close(fd)
         return None
     return HeldProcess(identity, fd, Look(Verdict.GONE, Proof.INODE, "has exited, not yet reaped"))
+
+
+def has_execed(held: HeldProcess) -> bool | None:
+    """Whether a process that was forked for a command became it; None: nobody can tell any more.
+
+    The kernel's own flag, which a zombie still shows. Its PID is pinned until the reap.
+    """
+    if not here.place().proc_is_ours:
+        return None
+    try:
+        answer = procfs.has_execed(held.identity.pid)
+    except (ProcessGone, ProcessUnreadable, ValueError, IndexError):
+        return None
+    return None if pidfd.is_reaped(held.fd) else answer

@@ -61,6 +61,7 @@ class Resolution(Record):
             "workload": self.workload.to_json() if self.workload else None,
             "wrappers": [wrapper.to_json() for wrapper in self.wrappers],
             "why": self.why,
+            "outlives_root": self.outlives_root,
         }
 
 

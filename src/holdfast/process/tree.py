@@ -14,9 +14,9 @@ import signal
 from holdfast.process import procfs
 from holdfast.process.clock import boottime
 from holdfast.process.identity import HeldProcess, ProcessIdentity
+from holdfast.process.members import Member, Tree
 from holdfast.process.procfs import ProcessState
 from holdfast.process.signals import Delivery, Fate, signal_held
-from holdfast.process.members import Member, Tree
 from holdfast.record import Record
 
 TYPE_CHECKING = False
@@ -54,6 +54,16 @@ class Survivor(Record):
             "wait_channel": self.wait_channel,
         }
 
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Survivor:
+        """Read it back."""
+        return cls(
+            ProcessIdentity.from_json(document),
+            str(document.get("comm")),
+            ProcessState(document.get("state") or "unknown"),
+            document.get("wait_channel"),
+        )
+
 
 class Cleanup(Record):
     """What stopping a tree came to."""
@@ -67,6 +77,16 @@ class Cleanup(Record):
         """The contract's `cleanup`."""
         survivors = [survivor.to_json() for survivor in self.survivors]
         return {**self.as_dict(), "survivors": survivors}
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Cleanup:
+        """Read it back."""
+        return cls(
+            int(document.get("signalled") or 0),
+            int(document.get("refused") or 0),
+            tuple(Survivor.from_json(one) for one in document.get("survivors") or ()),
+            document.get("complete"),
+        )
 
 
 class _Phase(enum.Enum):

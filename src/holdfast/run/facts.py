@@ -65,6 +65,7 @@ class RunFacts(Record):
     log_start_byte: int = 0  # where the latest attempt's output begins
     workload: Facts | None = None  # PROCESS
     workload_exit: Facts | None = None
+    workload_outlives_root: bool = False  # the run lasts as long as the workload
     wrappers: tuple[Facts, ...] = ()
     resolution: str | None = None
     resolution_why: str | None = None

@@ -155,6 +155,7 @@ _PER_ATTEMPT = (
     "is_exec_confirmed",
     "workload",
     "workload_exit",
+    "workload_outlives_root",
     "wrappers",
     "resolution",
     "resolution_why",
@@ -204,6 +205,7 @@ def _running(now: Facts, event: Event) -> None:
 
 def _workload_resolved(now: Facts, event: Event) -> None:
     now["workload"] = event.facts.get("workload")
+    now["workload_outlives_root"] = event.facts.get("outlives_root") is True
     now["wrappers"] = _objects(event.facts.get("wrappers"))
     now["resolution"] = event.facts.get("resolution")
     now["resolution_why"] = event.facts.get("why")

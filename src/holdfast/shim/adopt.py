@@ -6,24 +6,24 @@ non-parent too. What ended unseen is `lost`. What can't be told is left untouche
 
 from __future__ import annotations
 
-import enum
-
-from holdfast.errors import HoldfastError
-from holdfast.process import libc
+from holdfast.errors import IdentityUnproven
+from holdfast.process import here, libc
 from holdfast.process.clock import boottime
-from holdfast.process.identity import HeldProcess, Look, ProcessIdentity, Verdict
-from holdfast.process.remains import hold_remains
-from holdfast.record import Record
+from holdfast.process.identity import HeldProcess, ProcessIdentity, Proof
+from holdfast.process.tree import Cleanup
 from holdfast.run.crashpoints import crash_point, set_role
 from holdfast.run.directory import RunDirectory
+from holdfast.run.doubts import doubt_length, doubt_origin, has_summary
 from holdfast.run.events import Kind
 from holdfast.run.outcomes import StopCause
-from holdfast.shim import exits
+from holdfast.shim import exits, stdio
 from holdfast.shim.ending import clear_up
+from holdfast.shim.found import Finding, Found, became_command, find
 from holdfast.shim.journal import Journal
 from holdfast.shim.loop import Loop
 from holdfast.shim.main import Readiness, become_shim, supervise
 from holdfast.shim.supervisor import Supervisor
+from holdfast.shim.traces import last_seen_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,44 +32,22 @@ if TYPE_CHECKING:
     from holdfast.run.facts import RunFacts
     from holdfast.shim.takeover import Takeover
 
+    Request = dict[str, Any]
+
 _LOCK_SECONDS = 5.0
+_DYING_SECONDS = 5.0  # a dying shim lets go of its lock before it is seen to have ended
 
 
-class Finding(enum.StrEnum):
-    """What a look at the recorded processes of a run without a shim showed."""
-
-    ALIVE = "alive"
-    ENDED = "ended"
-    UNKNOWN = "unknown"
-
-
-class Found(Record):
-    """One recorded process: alive or a zombie (held), gone, or not to be told."""
-
-    finding: Finding
-    held: HeldProcess | None
-    look: Look
-
-
-def find(identity: ProcessIdentity) -> Found:
-    """Look at one recorded process."""
-    look, fd = identity.examine()
-    if fd is not None:
-        return Found(Finding.ALIVE, HeldProcess(identity, fd, look), look)
-    if look.verdict is Verdict.UNKNOWN:
-        return Found(Finding.UNKNOWN, None, look)
-    return Found(Finding.ENDED, hold_remains(identity), look)
-
-
-def adopt(path: str, ready_fd: int, request: dict[str, Any] | None) -> None:
-    """Take over; `request` asks for a stop as well, and says whether the shim hangs."""
+def adopt(path: str, ready_fd: int, request: Request | None) -> None:
+    """Take over; `request` may ask for a stop as well, and says whether the shim hangs."""
     set_role("adopter")
     ready = Readiness(become_shim(ready_fd))
+    request = request or {}
     directory = RunDirectory.at(path)
     libc.set_child_subreaper()
     crash_point("adopter.started")
     takeover = None
-    if request is not None and request.get("hung"):
+    if request.get("hung"):
         from holdfast.shim.takeover import end_hung_shim
 
         takeover = end_hung_shim(directory, request.get("stop") or {})
@@ -77,12 +55,39 @@ def adopt(path: str, ready_fd: int, request: dict[str, Any] | None) -> None:
     if lock is None:
         return  # another adopter, or the shim is alive after all
     crash_point("adopter.locked")
-    journal = Journal(directory, lock)
-    if journal.facts.has_ended:
-        clear_up(directory, directory.read_spec(), journal.facts)
-    else:
-        Adoption(directory, journal, ready, takeover).begin(request)
-    lock.release()
+    with lock:
+        _take_over(directory, Journal(directory, lock), ready, takeover, request)
+
+
+def _take_over(
+    directory: RunDirectory,
+    journal: Journal,
+    ready: Readiness,
+    takeover: Takeover | None,
+    request: Request,
+) -> None:
+    facts, spec = journal.facts, directory.read_spec()
+    doubt = doubt_origin(directory, spec)
+    if doubt is not None or doubt_length(directory, facts, has_summary(directory)) is not None:
+        return  # not ours, or not whole: kept as it is
+    if facts.has_ended:
+        if request.get("stop") is not None:
+            from holdfast.shim.survivors import strike_survivors
+
+            strike_survivors(directory, journal, request["stop"])
+        clear_up(directory, spec, journal.facts)
+    elif _is_gone(facts.shim):
+        Adoption(directory, journal, ready, takeover, request).begin()
+
+
+def _is_gone(shim: dict[str, Any] | None) -> bool:
+    """A shim that lives and does not hold this lock holds another: this directory is a copy."""
+    if shim is None:
+        return True
+    try:
+        return ProcessIdentity.from_json(shim).wait(_DYING_SECONDS)
+    except IdentityUnproven:  # of another PID namespace: the lock, which is free, says it all
+        return True
 
 
 class Adoption:
@@ -94,39 +99,69 @@ class Adoption:
         journal: Journal,
         ready: Readiness,
         takeover: Takeover | None,
+        request: Request,
     ) -> None:
         self._journal = journal
         self._ready = ready
+        self._request = request
         self._kept = takeover.held if takeover is not None else {}
-        self._us = ProcessIdentity.current()
         loop = Loop(journal.record_fault)
-        spec = directory.read_spec()
         self.supervisor = Supervisor(
-            directory, spec, journal, loop, is_reaper=False, on_ready=ready
+            directory, directory.read_spec(), journal, loop, is_reaper=False, on_ready=ready
         )
+        self.supervisor.last_seen_at = last_seen_at(directory, journal.facts)
         if takeover is not None:
             self.supervisor.cleanup = takeover.cleanup
+        elif journal.facts.cleanup is not None:
+            self.supervisor.cleanup = Cleanup.from_json(journal.facts.cleanup)
 
-    def begin(self, request: dict[str, Any] | None) -> None:
+    def begin(self) -> None:
         """Find out how the run stands, record it, and supervise what is alive."""
         facts = self._journal.facts
-        if facts.restart is not None and facts.stop_cause is None:
+        if self._is_restart_due(facts):
             self._record("the shim died before a restart that was due")
             self._supervise(self.supervisor.start_attempt)
             return
         if facts.root is None:
             self._record("the shim or its launcher died before the command was started")
-            self.supervisor.exec_failure = {"exit_code": 125, "error": "never started"}
-            self._supervise(self.supervisor.proceed)
+            self._never_began({"exit_code": 125, "error": "never started"})
             return
         root, workload = self._find_root(facts), self._find_workload(facts)
         found = [one for one in (root, workload) if one is not None]
         if any(one.finding is Finding.UNKNOWN for one in found):
             return  # nothing is recorded on a guess
-        self._record("; ".join(_evidence(facts, found)))
+        self._record("; ".join(self._evidence(facts, found)))
         crash_point("adopter.recorded")
+        if root is not None and root.held is not None and not facts.is_exec_confirmed:
+            began = became_command(root.held)
+            if began is False:
+                self._ended_before_exec(root.held)
+                return
+            if began:
+                self._confirm(facts.attempt)
         self._restore(facts, root, workload)
-        self._supervise(lambda: self._go_on(request))
+        self._supervise(self._go_on)
+
+    def _is_restart_due(self, facts: RunFacts) -> bool:
+        """Not after a reboot: what was promised then is over, as everything else is."""
+        if facts.restart is None or facts.stop_cause is not None or facts.shim is None:
+            return False
+        same_boot = facts.shim.get("boot_id") == here.place().boot_id
+        return same_boot and self._request.get("stop") is None
+
+    def _confirm(self, attempt: int) -> None:
+        # Where a later attempt's output began is not known: what is there now is not new.
+        log_bytes = stdio.log_size(self.supervisor.directory) if attempt > 1 else 0
+        self._journal.record(Kind.RUNNING, attempt=attempt, log_bytes=log_bytes)
+
+    def _ended_before_exec(self, held: HeldProcess) -> None:
+        ended = exits.exit_of_stranger(held) or exits.NOT_SEEN
+        error = "the shim died before the command was let go: it never ran"
+        self._never_began({"exit_code": ended.exit_code or 125, "error": error})
+
+    def _never_began(self, failure: dict[str, Any]) -> None:
+        self.supervisor.exec_failure = failure
+        self._supervise(self.supervisor.proceed)
 
     def _find_root(self, facts: RunFacts) -> Found | None:
         if facts.root is None or facts.root_exit is not None or facts.exec_failure is not None:
@@ -142,7 +177,9 @@ class Adoption:
         return self._find(identity)
 
     def _find(self, identity: ProcessIdentity) -> Found:
-        found, kept = find(identity), self._kept.get(identity.token)
+        gone = bool(self._request.get("other_namespaces_gone"))
+        found = find(identity, other_namespaces_gone=gone)
+        kept = self._kept.get(identity.token)
         if found.finding is Finding.ENDED and found.held is None and kept is not None:
             return found.replace(held=kept)  # held since before its end: the status can be read
         return found
@@ -151,7 +188,7 @@ class Adoption:
         facts = self._journal.facts
         self._journal.record(
             Kind.SUPERVISED,
-            shim=self._us.to_json(),
+            shim=ProcessIdentity.current().to_json(),
             how="adopted",
             previous_shim=facts.shim,
             evidence=evidence,
@@ -166,26 +203,28 @@ class Adoption:
             supervisor.root_exit = _exit_facts(facts.root_exit)
         if facts.workload_exit is not None:
             supervisor.workload_exit = _exit_facts(facts.workload_exit)
+        root_is_gone = root is not None and root.held is None
         if root is not None and root.held is not None:
             supervisor.take_root(root.held)
-        elif root is not None:
+        elif root_is_gone:
             supervisor.root_exit = exits.NOT_SEEN
         if workload is not None and workload.held is not None:
-            supervisor.take_workload(workload.held, outlives_root=True)
+            # A root that nobody saw end can't tell the code: then the workload's is the run's.
+            outlives = facts.workload_outlives_root or root_is_gone
+            supervisor.take_workload(workload.held, outlives_root=outlives)
+            supervisor.workload_outlived_root = outlives and (root is None or root_is_gone)
         for token in facts.members:
             supervisor.tree.add(ProcessIdentity.parse(token))
-        if supervisor.workload is not None and root is None:
-            supervisor.workload_outlived_root = True
 
-    def _go_on(self, request: dict[str, Any] | None) -> None:
+    def _go_on(self) -> None:
         supervisor = self.supervisor
         supervisor.watch_root()
         for begin in supervisor.on_running:
             supervisor.guarded("adoption", begin)
         supervisor.guarded("notice", lambda: supervisor.tell("orphan"))
         self._ready()
-        if request is not None and request.get("stop") is not None:
-            self._stop(request["stop"])
+        if self._request.get("stop") is not None:
+            self._stop(self._request["stop"])
         elif supervisor.stop_cause is not None:
             # A stop was under way when the shim died: go on with it.
             supervisor.resume_stop()
@@ -205,24 +244,20 @@ class Adoption:
         self.supervisor.loop.at("adoption", boottime(), begin)
         supervise(self.supervisor)
 
+    def _evidence(self, facts: RunFacts, found: list[Found]) -> list[str]:
+        if found and all(one.look.proof is Proof.BOOT for one in found):
+            return [f"lost to a reboot: last seen alive at {self.supervisor.last_seen_at}"]
+        said = []
+        if facts.shim is not None:
+            shim = ProcessIdentity.from_json(facts.shim)
+            said.append(f"shim {shim.pid} {shim.verdict().value}")
+        said.extend(one.look.evidence for one in found)
+        if found and not any(one.held for one in found):
+            said.append(f"last seen alive at {self.supervisor.last_seen_at}")
+        return said
+
 
 def _exit_facts(event: dict[str, Any]) -> exits.ExitFacts:
     return exits.ExitFacts(
         event.get("exit_code"), event.get("signal"), event.get("core_dumped"), str(event.get("how"))
     )
-
-
-def _evidence(facts: RunFacts, found: list[Found]) -> list[str]:
-    said = []
-    if facts.shim is not None:
-        shim = ProcessIdentity.from_json(facts.shim)
-        said.append(f"shim {shim.pid} {_verdict(shim)}")
-    said.extend(one.look.evidence for one in found)
-    return said
-
-
-def _verdict(identity: ProcessIdentity) -> str:
-    try:
-        return identity.verdict().value
-    except HoldfastError as error:
-        return f"can't be looked at: {error}"

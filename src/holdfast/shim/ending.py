@@ -87,7 +87,13 @@ def describe(supervisor: Supervisor) -> dict[str, Any]:
         "ended_by": ending.ended_by,
         "evidence": "; ".join(text for text in evidence if text),
         "usage": supervisor.usage(),
+        **(_unseen(supervisor) if ending.outcome is Outcome.LOST else {}),
     }
+
+
+def _unseen(supervisor: Supervisor) -> dict[str, Any]:
+    """The time of its recording is not the time of an ending that nobody saw."""
+    return {"ended_at": None, "last_seen_at": supervisor.last_seen_at}
 
 
 def _missed_workload(supervisor: Supervisor) -> bool:

@@ -35,6 +35,7 @@ class Journal:
         self._log = directory.open_log(lock, published=self._published)
         self._signalled: dict[ProcessIdentity, set[int]] = {}
         self._faults = 0
+        self._unwritten: list[dict[str, Any]] = []  # signals that a full disk did not take
 
     def _published(self, line: bytes) -> None:
         self.publish(line)  # set later: there is no socket yet when the log is opened
@@ -55,17 +56,18 @@ class Journal:
         self._retry_later()
 
     def _retry_later(self) -> None:
-        if self._log.is_behind and self.loop is not None:
+        if (self._log.is_behind or self._unwritten) and self.loop is not None:
             self.loop.after("journal", _RETRY_SECONDS, self._retry)
 
     def _retry(self) -> None:
         self._log.flush()
+        self._write_signals()
         self._retry_later()
 
     def record_fault(self, where: str, error: BaseException) -> None:
         """Something of ours failed; the run goes on and the record says so."""
         self._faults += 1
-        if self._faults <= _MOST_FAULTS:
+        if self._faults <= _MOST_FAULTS and not self.facts.has_ended:
             text = f"{type(error).__name__}: {error}"
             self.record(Kind.FAULT, where=where, error=text[:500])
 
@@ -73,7 +75,18 @@ class Journal:
         """One signal, sent or refused."""
         if delivery.delivered:
             self._signalled.setdefault(delivery.identity, set()).add(delivery.signal)
-        self._directory.append_signal(signal_row(delivery, why, asked_by))
+        self._unwritten.append(signal_row(delivery, why, asked_by))
+        self._write_signals()
+        self._retry_later()
+
+    def _write_signals(self) -> None:
+        # A stop must not fail because its history can't be written yet.
+        try:
+            while self._unwritten:
+                self._directory.append_signal(self._unwritten[0])
+                self._unwritten.pop(0)
+        except OSError:
+            return
 
     def we_sent(self, identity: ProcessIdentity, sig: int) -> bool:
         """Whether that signal to that process came from Holdfast: from us or `holdfast signal`."""

@@ -67,6 +67,7 @@ class Supervisor:
         self.exec_failure: dict[str, Any] | None = None
         self.stop_cause: StopCause | None = None
         self.evidence: list[str] = []
+        self.last_seen_at: str | None = None  # before nobody watched, when we took it over
         self.cleanup: Cleanup | None = None
         self.attempt_began = boottime()
         self.workload_outlived_root = False
@@ -315,9 +316,11 @@ class Supervisor:
 
     def resume_stop(self) -> None:
         """Go on with a stop that an earlier shim began and recorded."""
-        wanted = self.spec.wanted
-        polite = parse_signal(wanted.stop_signal)
-        self._begin_tree_stop(self._targets(), wanted.grace_seconds, polite, self._finish)
+        begun, wanted = self.journal.facts.stop or {}, self.spec.wanted
+        polite = parse_signal(begun.get("signal") or wanted.stop_signal)
+        grace = begun.get("grace_seconds")
+        grace = wanted.grace_seconds if grace is None else float(grace)
+        self._begin_tree_stop(self._targets(), grace, polite, self._finish, begun.get("by"))
 
     def _targets(self) -> tuple[ProcessIdentity, ...]:
         """Whom to ask: the workload, and shells above it, which would go on to what comes next."""

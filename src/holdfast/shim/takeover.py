@@ -11,6 +11,7 @@ import signal
 from holdfast.errors import HoldfastError
 from holdfast.process import pidfd
 from holdfast.process.identity import HeldProcess, ProcessIdentity
+from holdfast.process.local import hold_here
 from holdfast.process.members import Tree
 from holdfast.process.signals import parse_signal, signal_held
 from holdfast.process.tree import Cleanup, TreeStop, drive
@@ -44,12 +45,15 @@ def end_hung_shim(directory: RunDirectory, stop: dict[str, Any]) -> Takeover | N
     if facts.shim is None or facts.has_ended:
         return None
     try:
-        shim = ProcessIdentity.from_json(facts.shim).hold()
+        shim = hold_here(ProcessIdentity.from_json(facts.shim))
     except HoldfastError:  # gone: a plain adoption; unproven: the lock decides
         return None
 
     def record(delivery: Delivery, why: str) -> None:
-        directory.append_signal(signal_row(delivery, f"hung shim: {why}", stop.get("by")))
+        try:
+            directory.append_signal(signal_row(delivery, f"hung shim: {why}", stop.get("by")))
+        except OSError:  # a full disk must not leave the tree half stopped
+            pass
 
     with shim:
         held = _hold_recorded(facts)
@@ -77,7 +81,7 @@ def _hold_recorded(facts: RunFacts) -> dict[str, HeldProcess]:
     for recorded in (facts.root, facts.workload):
         if recorded is not None and recorded["token"] not in held:
             try:
-                held[recorded["token"]] = ProcessIdentity.from_json(recorded).hold()
+                held[recorded["token"]] = hold_here(ProcessIdentity.from_json(recorded))
             except HoldfastError:
                 continue
     return held

@@ -1,0 +1,50 @@
+"""Strikes, once more, whoever outlived the clean-up of a run that has ended.
+
+Under the run's lock and through the gate: only a recorded survivor that is still the same process.
+"""
+
+from __future__ import annotations
+
+from holdfast.process.identity import Verdict
+from holdfast.process.members import Tree
+from holdfast.process.signals import parse_signal
+from holdfast.process.tree import Cleanup, TreeStop, drive
+from holdfast.run.events import Kind
+from holdfast.shim.inner import InnerRuns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.process.signals import Delivery
+    from holdfast.run.directory import RunDirectory
+    from holdfast.shim.journal import Journal
+
+
+def strike_survivors(directory: RunDirectory, journal: Journal, stop: dict[str, Any]) -> None:
+    """Try again, and append what came of it; whoever can't be told from here is still named."""
+    before = Cleanup.from_json(journal.facts.cleanup or {})
+    if not before.survivors:
+        return
+
+    def record(delivery: Delivery, why: str) -> None:
+        journal.record_delivery(delivery, f"survivor: {why}", stop.get("by"))
+
+    unclear = [one for one in before.survivors if one.identity.verdict() is Verdict.UNKNOWN]
+    with Tree((one.identity for one in before.survivors), spare=InnerRuns(directory).owns) as tree:
+        machine = TreeStop(
+            tree,
+            [held.identity for held in tree.held()],
+            polite=parse_signal(stop.get("signal") or "SIGTERM"),
+            grace_seconds=float(stop.get("grace_seconds") or 0),
+            record=record,
+        )
+        now = drive(machine, tree)
+    survivors = (*now.survivors, *unclear)
+    cleanup = now.replace(
+        signalled=before.signalled + now.signalled,
+        refused=before.refused + now.refused,
+        survivors=survivors,
+        complete=False if survivors else now.complete,
+    )
+    journal.record(Kind.CLEANED, sync=True, **cleanup.to_json())
