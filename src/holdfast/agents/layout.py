@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from holdfast.agents import profile as parts
 from holdfast.agents.schema import (
+    Each,
     Table,
-    each,
     flag,
     match,
     one_of,
@@ -30,7 +30,7 @@ _completion = Table(
     {
         "error_when": match,
         "failed": flag,
-        "text": each(path),
+        "text": Each(path),
         "settle_seconds": seconds,
     },
     rule=True,
@@ -38,8 +38,8 @@ _completion = Table(
 _usage = Table(
     parts.UsageRule,
     {
-        "tokens_in": each(path),
-        "tokens_out": each(path),
+        "tokens_in": Each(path),
+        "tokens_out": Each(path),
         "tokens": _sum_or_last,
         "cost_usd": path,
         "cost": _sum_or_last,
@@ -54,18 +54,18 @@ _transcript = Table(
         "root": template("home"),
         "root_variable": text,
         "root_below_variable": text,
-        "paths": each(template(*_transcript_fields)),
+        "paths": Each(template(*_transcript_fields)),
         "confirm": path,
-        "anew": each(match),
-        "completion": each(_completion),
-        "usage": each(_usage),
+        "anew": Each(match),
+        "completion": Each(_completion),
+        "usage": Each(_usage),
     },
     required=("root", "paths"),
 )
 _limit = Table(
     parts.LimitRule,
     {
-        "text": each(path),
+        "text": Each(path),
         "only_when": regex,
         "retry_epoch": path,
         "retry_seconds": path,
@@ -89,7 +89,7 @@ _pretty = Table(
     required=("style",),
     rule=True,
 )
-_texts = each(text)
+_texts = Each(text)
 profile = Table(
     parts.AgentProfile,
     {
@@ -105,7 +105,7 @@ profile = Table(
             {
                 "commands": _texts,
                 "packages": _texts,
-                "scripts": each(regex_source),
+                "scripts": Each(regex_source),
                 "modules": _texts,
             },
         ),
@@ -114,19 +114,19 @@ profile = Table(
         ),
         "options": Table(parts.Options, dict.fromkeys(parts.Options._fields, _texts)),
         "environment": Table(parts.Environment, {"strip": _texts}),
-        "session": each(Table(parts.SessionRule, {"id": path}, required=("id",), rule=True)),
-        "completion": each(_completion),
+        "session": Each(Table(parts.SessionRule, {"id": path}, required=("id",), rule=True)),
+        "completion": Each(_completion),
         "answer": Table(
             parts.AnswerRule,
-            {"text": path, "append": flag, "anew": each(match)},
+            {"text": path, "append": flag, "anew": Each(match)},
             required=("text",),
             rule=True,
         ),
-        "usage": each(_usage),
-        "limit": each(_limit),
+        "usage": Each(_usage),
+        "limit": Each(_limit),
         "transcript": _transcript,
         "resume": _resume,
-        "pretty": each(_pretty),
+        "pretty": Each(_pretty),
     },
     required=("name",),
 )

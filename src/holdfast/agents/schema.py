@@ -104,15 +104,16 @@ def one_of(*allowed: str) -> Reader:
     return read
 
 
-def each(reader: Reader) -> Reader:
+class Each:
     """A list of what `reader` reads."""
 
-    def read(value: object, place: Place) -> tuple[Any, ...]:
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+
+    def __call__(self, value: object, place: Place) -> tuple[Any, ...]:
         if not isinstance(value, list):
             _wrong(place, value, "a list")
-        return tuple(reader(item, place.item(number)) for number, item in enumerate(value))
-
-    return read
+        return tuple(self.reader(item, place.item(number)) for number, item in enumerate(value))
 
 
 def template(*fields: str, needs: tuple[str, ...] = ()) -> Reader:
@@ -151,7 +152,7 @@ def words(*fields: str, needs: tuple[str, ...] = ()) -> Reader:
     """A command: a list of templates that together use all of `needs`."""
 
     def read(value: object, place: Place) -> tuple[str, ...]:
-        command: tuple[str, ...] = each(template(*fields))(value, place)
+        command: tuple[str, ...] = Each(template(*fields))(value, place)
         joined = " ".join(command)
         if missing := [name for name in needs if f"{{{name}}}" not in joined]:
             place.fail(f"lacks {{{missing[0]}}}", f"a command with {{{missing[0]}}}")
@@ -188,6 +189,13 @@ class Table:
         self._required = required
         self._rule = rule
         self._fields = {**({"match": match, "line": regex} if rule else {}), **fields}
+
+    def all_keys(self) -> set[str]:
+        """Its keys and those of the tables in it."""
+        readers = self._fields.values()
+        inner = [reader.reader if isinstance(reader, Each) else reader for reader in readers]
+        below = [reader.all_keys() for reader in inner if isinstance(reader, Table)]
+        return set(self._fields).union(*below)
 
     def __call__(self, value: object, place: Place) -> Any:
         if not isinstance(value, dict):
