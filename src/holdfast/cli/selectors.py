@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 _OPTIONS = ("tag", "state", "outcome", "agent", "since")
 
 
-def add_selectors(parser: Parser, every: str = "all of them") -> None:
-    """`--tag --state --outcome --agent --since --all`, for commands that take many runs."""
+def add_selectors(parser: Parser, every: str = "all of them", *, since: bool = True) -> None:
+    """`--tag --state --outcome --agent --since --all`, for commands that take many runs.
+
+    `since=False`: the command means something else by `--since`, and takes it out of `args`.
+    """
     from holdfast.run.facts import State
     from holdfast.run.outcomes import Outcome
 
@@ -25,7 +28,8 @@ def add_selectors(parser: Parser, every: str = "all of them") -> None:
     group.add_argument("--state", metavar="S", choices=[*State], help=", ".join(State))
     group.add_argument("--outcome", metavar="O", choices=[*Outcome], help=", ".join(Outcome))
     group.add_argument("--agent", metavar="A", help="of this agent")
-    group.add_argument("--since", metavar="D", help="active, or ended within this time")
+    if since:
+        group.add_argument("--since", metavar="D", help="active, or ended within this time")
     group.add_argument("--all", action="store_true", help=every)
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from holdfast.errors import DamagedRecord, LaterVersion, RunNotFound
 from holdfast.manage.info import stand
 from holdfast.manage.link import Link, open_link
-from holdfast.manage.steps import run_steps
+from holdfast.manage.steps import Wait, run_steps
 from holdfast.manage.watching import Watch
 from holdfast.run.facts import State
 from holdfast.run.output import Chunk, LineCarrier, OutputReader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Self
 
     from holdfast.manage.steps import Steps
@@ -97,6 +97,14 @@ def chunks(stream: OutputStream) -> Iterator[Chunk]:
     with stream:
         while (chunk := run_steps(stream.next_chunk())) is not None:
             yield chunk
+
+
+def consume(stream: OutputStream, take: Callable[[Chunk], None]) -> Steps[None]:
+    """Give every chunk to `take`; an operation to run together with others of its kind."""
+    with stream:
+        while (chunk := (yield from stream.next_chunk())) is not None:
+            take(chunk)
+            yield Wait((), 0.0)  # a run that never pauses must not keep the others waiting
 
 
 class Lines:

@@ -53,7 +53,7 @@ class Measuring:
             now=now,
             full=full or None,
         )
-        row = sample.to_json()
+        row = {**sample.to_json(), "log_bytes": max(0, self._log_size)}
         fired = self._watch.feed(row, self._context(resolution))
         if fired:
             row["anomalies"] = [anomaly.rule for anomaly in fired]
