@@ -54,17 +54,29 @@ def _poll(wait: Wait) -> set[int]:
 
 def run_together(operations: Sequence[Generator[Wait, set[int], Any]]) -> list[Any]:
     """Run several operations at once in the calling thread: each one's result, or its error."""
+    results: list[Any] = run_steps(together(operations))
+    return results
+
+
+def together(
+    operations: Sequence[Generator[Wait, set[int], Any]], at_once: int | None = None
+) -> Steps[list[Any]]:
+    """Several operations, up to so many at once: each one's result, or its error, in order."""
     results: list[Any] = [None] * len(operations)
     waits: dict[int, tuple[Wait, float | None]] = {}
+    todo = list(range(len(operations)))
     try:
-        for place, steps in enumerate(operations):
-            _advance(place, steps, None, results, waits)
-        while waits:
-            ready = _poll(_nearest(waits))
+        while todo or waits:
+            while todo and (at_once is None or len(waits) < at_once):
+                place = todo.pop(0)
+                _advance(place, operations[place], None, results, waits)
+            if not waits:
+                continue
+            ready = yield _nearest(waits)
             now = boottime()
             for place, (wait, until) in list(waits.items()):
-                if ready.intersection(wait.fds) or (until is not None and until <= now):
-                    found = ready.intersection(wait.fds)
+                found = ready.intersection(wait.fds)
+                if found or (until is not None and until <= now):
                     _advance(place, operations[place], found, results, waits)
     finally:
         for steps in operations:
