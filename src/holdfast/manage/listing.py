@@ -103,7 +103,9 @@ def list_runs(
 
 def read_runs(home: Home, ids: Sequence[str], *, closely: bool = True) -> Iterator[RunInfo]:
     """What is known of each run, in the order given; those that are gone are left out."""
-    if len(ids) <= _READ_DIRECTLY:
+    # The index knows nothing of active runs: a hundred of those don't need SQLite.
+    active = set(home.run_ids(active=True)) if len(ids) > _READ_DIRECTLY else set()
+    if len(ids) - len(active.intersection(ids)) <= _READ_DIRECTLY:
         for run_id in ids:
             info, _ = _examine(RunDirectory(home, run_id), closely)
             if info is not None:

@@ -151,6 +151,9 @@ def _note_of_ended(info: RunInfo) -> str:
         return info.evidence
     if info.outcome in (Outcome.FAILED, Outcome.KILLED, Outcome.OUT_OF_MEMORY):
         return _own_ending(info)
+    if info.outcome is Outcome.STOPPED:
+        why = info.evidence.partition(";")[0]
+        return "" if why.startswith("asked") else why
     return ""
 
 
