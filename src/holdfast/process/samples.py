@@ -129,7 +129,9 @@ class Sample(Record):
         figures = {k: v for k, v in self.tree.as_dict().items() if v is not None}
         if self.tree.processes == 1 and self.workload is not None:
             for name in _SAME_FOR_ONE:
-                figures.pop(name, None)
+                # The tree's bytes are also those of processes that have ended.
+                if figures.get(name) == getattr(self.workload, name):
+                    figures.pop(name, None)
         if (self.tree.peak_rss_bytes or 0) < _NOTABLE_PEAK * (self.tree.rss_bytes or 0):
             figures.pop("peak_rss_bytes", None)
         if "fd_ratio" in figures:
