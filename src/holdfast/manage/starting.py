@@ -85,15 +85,15 @@ def _free_the_name(
     if info.state is State.UNKNOWN:
         notice(f"an earlier run {request.name} ({latest}) is unknown: {info.evidence}")
         return
-    if info.state is State.STARTING and not directory.lock_is_held():
-        yield from start_shim("adopt", directory.path)  # its launcher gave up
+    over = info.state is State.ENDED and directory.is_marked_active()
+    if over or (info.state is State.STARTING and not directory.lock_is_held()):
+        # Over, but nobody recorded it yet; or its launcher gave up; or a restart is due.
+        yield from start_shim("adopt", directory.path)
         info = read_run(directory)
     if info.state in _HOLDS_THE_NAME:
         if not request.replace:
             raise already_running(info)
         yield from _replace(directory, info, request, notice)
-    elif directory.is_marked_active():
-        yield from start_shim("adopt", directory.path)  # over, but nobody recorded it yet
 
 
 def _replace(

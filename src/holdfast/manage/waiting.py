@@ -56,7 +56,8 @@ def _is_over(directory: RunDirectory, links: dict[RunDirectory, Link]) -> Steps[
         return True
     if standing.state is State.UNKNOWN:
         raise unproven(directory.id, standing)
-    if not directory.lock_is_held() and standing.state is not State.STARTING:
+    is_starting = standing.state is State.STARTING and facts.restart is None
+    if not directory.lock_is_held() and not is_starting:
         yield from start_shim("adopt", directory.path)
         return stand(directory, directory.read_spec())[0].has_ended
     link = open_link(directory.path)

@@ -222,13 +222,22 @@ def find_suspects(run_id: str, known: Callable[[ProcessIdentity], bool]) -> Iter
 
     The stamp is inherited, copied and forged with ease: it makes a suspect, never a target.
     """
+    for stamp, member in find_stamped():
+        if stamp == run_id and not known(member.identity):
+            yield member
+
+
+def find_stamped() -> Iterator[tuple[str, Member]]:
+    """Every process that carries a run's stamp, ourselves aside, with that stamp."""
     for pid in procfs.all_pids():
         try:
-            if pid == os.getpid() or procfs.environment(pid).get(STAMP) != run_id:
+            stamp = procfs.environment(pid).get(STAMP) if pid != os.getpid() else None
+            if stamp is None:
                 continue
             with hold_pid(pid) as held:
                 member = _describe(held)
-                if member is not None and not known(member.identity):
-                    yield member
+                # Read again: the number may have become another's before it was held.
+                if member is not None and procfs.environment(pid).get(STAMP) == stamp:
+                    yield stamp, member
         except HoldfastError:  # ended, or another user's
             continue

@@ -11,7 +11,7 @@ import os
 
 from holdfast.errors import Bug
 
-ROLES = ("launcher", "shim", "adopter")
+ROLES = ("launcher", "shim", "adopter", "remover")
 
 POINTS = {
     "launcher.claimed": "the name is locked and nothing exists yet",
@@ -45,6 +45,11 @@ POINTS = {
     "adopter.shim-ended": "a shim that hung is ended; nobody holds the lock",
     "adopter.locked": "an adopter that has recorded nothing",
     "adopter.recorded": "the adopter is recorded as the shim and watches nothing yet",
+    "remover.locked": "an ended run whose lock was held by a remover",
+    "remover.archived": "an archive beside the run that it was made from",
+    "remover.renamed": "a removed run that markers and a name still lead to",
+    "remover.unmarked": "a removed run that a name still leads to",
+    "remover.unnamed": "a removed run whose files are still there",
 }
 
 _VARIABLES = ("HOLDFAST_CRASH_AT", "HOLDFAST_HOLD_AT")

@@ -1,0 +1,291 @@
+"""Removes runs of which nothing can be alive: under the run's lock, out of `runs/` in one step.
+
+Proven alive is never removed. What can't be told needs the user's word. A run of a later version
+is never changed. Whoever dies on the way leaves either the whole run or none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from holdfast.errors import DamagedRecord, HoldfastError, IdentityUnproven, LockBusy, StillAlive
+from holdfast.manage.standing import read_facts
+from holdfast.manage.suspects import recorded_tokens
+from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.record import Record
+from holdfast.run.claims import claim_key, claim_name
+from holdfast.run.crashpoints import crash_point, set_role
+from holdfast.run.directory import RunDirectory
+from holdfast.run.doubts import doubt_length, doubt_origin, has_summary
+from holdfast.run.names import is_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from holdfast.run.facts import RunFacts
+    from holdfast.run.home import Home
+    from holdfast.run.spec import RunSpec
+
+    Json = dict[str, Any]
+
+_SHIM_SECONDS = 5.0  # a shim that has recorded the ending is about to let go, and to end
+_CLAIM_SECONDS = 2.0
+_TOKEN = re.compile(rb"h[fp]1\.[0-9a-f.]+")
+
+
+class Removed(Record):
+    """A run that is gone from the home."""
+
+    id: str
+    name: str | None
+    freed_bytes: int
+    evidence: str  # why it was sure that nothing is alive, or on whose word it was removed
+
+
+class Names:
+    """Which runs have which name, read once for any number of removals."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._by_name: dict[str, list[str]] | None = None
+
+    def others(self, name: str, run_id: str) -> list[str]:
+        """The other runs of that name, newest first."""
+        if self._by_name is None:
+            from holdfast.manage.listing import read_runs
+
+            self._by_name = {}
+            for info in read_runs(self._home, self._home.run_ids()[::-1], closely=False):
+                self._by_name.setdefault((info.name or "").lower(), []).append(info.id)
+        return [other for other in self._by_name.get(name.lower(), ()) if other != run_id]
+
+
+def remove_run(
+    directory: RunDirectory,
+    *,
+    force: bool = False,
+    suspects: Mapping[str, Sequence[Json]] | None = None,
+    names: Names | None = None,
+    before: Callable[[RunDirectory], None] | None = None,
+) -> Removed:
+    """Remove an ended run. StillAlive, IdentityUnproven, LaterVersion or LockBusy when refused.
+
+    `force` accepts what can't be told, never what is proven alive. `suspects` are the processes
+    that carry a run's stamp, by run. `before` is called when nothing stands against it any more.
+    """
+    set_role("remover")
+    spec = _spec(directory, force)
+    lock = directory.wait_for_lock(_SHIM_SECONDS if _has_ended(directory) else 0)
+    if lock is None:
+        raise StillAlive(
+            f"run {directory.id} is supervised: its lock is held",
+            hint=f"holdfast stop {directory.id}; or rm --stop",
+            run=directory.id,
+        )
+    with lock:
+        crash_point("remover.locked")
+        stamped = (suspects or {}).get(directory.id, ())
+        evidence = _check(directory, spec, force, stamped)
+        if before is not None:
+            before(directory)
+            crash_point("remover.archived")
+        freed = size_of(directory.path)
+        removed = _take_out(directory)
+        crash_point("remover.renamed")
+    _forget(directory, spec, names or Names(directory.home))
+    _delete(removed)
+    return Removed(directory.id, None if spec is None else spec.name, freed, evidence)
+
+
+def remove_unmade(directory: RunDirectory) -> bool:
+    """Remove a directory that has no spec, so that it is no run; False: it became one."""
+    if directory.exists():
+        return False
+    try:
+        removed = _take_out(directory)
+    except FileNotFoundError:
+        return False
+    if os.path.lexists(f"{removed}/spec.json"):  # it was written at the last moment
+        os.rename(removed, directory.path)
+        return False
+    _delete(removed)
+    return True
+
+
+def sweep(home: Home) -> None:
+    """Finish removals whose remover died, and forget markers that lead nowhere."""
+    try:
+        left = os.listdir(home.removed_path)
+    except FileNotFoundError:
+        left = []
+    for name in left:
+        _delete(f"{home.removed_path}/{name}")
+    for run_id in home.run_ids(active=True):
+        directory = RunDirectory(home, run_id)
+        if not os.path.lexists(directory.path):
+            directory.drop_marker()
+    for run_id in home.recent_ids(0):
+        if not os.path.lexists(RunDirectory(home, run_id).path):
+            home.forget_ending(run_id)
+
+
+def _spec(directory: RunDirectory, force: bool) -> RunSpec | None:
+    """What was asked; None for one that can't be read and that the user gives up."""
+    try:
+        return directory.read_spec()
+    except DamagedRecord as error:
+        if not force:
+            raise IdentityUnproven(
+                f"{error.message}: nobody can tell what is alive", hint=_force_hint(directory)
+            ) from None
+        return None
+
+
+def _has_ended(directory: RunDirectory) -> bool:
+    try:
+        return read_facts(directory).has_ended
+    except (HoldfastError, OSError):
+        return False
+
+
+def _force_hint(directory: RunDirectory) -> str:
+    return f"look at it: holdfast status {directory.id}; rm --force removes it on your word"
+
+
+def _check(
+    directory: RunDirectory, spec: RunSpec | None, force: bool, suspects: Sequence[Json]
+) -> str:
+    """Why nothing can be alive; raises where something is or may be."""
+    unclear = _doubts(directory, spec)
+    for token in sorted(_tokens(directory, spec)):
+        identity = ProcessIdentity.parse(token)
+        look = identity.look()
+        if look.verdict is Verdict.SAME and not identity.wait(_SHIM_SECONDS / 10):
+            raise StillAlive(
+                f"run {directory.id} is not over: {look.evidence}",
+                hint=f"holdfast stop {directory.id}; or rm --stop",
+                run=directory.id,
+                identity=identity,
+            )
+        if look.verdict is Verdict.UNKNOWN:
+            unclear.append(look.evidence)
+    unclear += [
+        f"{one['pid']} {one['comm']} carries its stamp and may be its own" for one in suspects
+    ]
+    if not unclear:
+        return "every process that it ever recorded is gone"
+    if not force:
+        raise IdentityUnproven(
+            f"run {directory.id} may be alive: {'; '.join(unclear)}",
+            hint=_force_hint(directory),
+            run=directory.id,
+            evidence="; ".join(unclear),
+        )
+    return f"removed on your word, though {'; '.join(unclear)}"
+
+
+def _doubts(directory: RunDirectory, spec: RunSpec | None) -> list[str]:
+    """Why its record is not believed."""
+    if spec is None:
+        return ["its spec can't be read"]
+    doubt = doubt_origin(directory, spec)
+    if doubt is not None:
+        return [doubt.why]
+    try:
+        facts = read_facts(directory)
+    except (DamagedRecord, OSError) as error:
+        return [str(error)]
+    cut = doubt_length(directory, facts, has_summary(directory))
+    return [] if cut is None or facts.has_ended else [cut]
+
+
+def _tokens(directory: RunDirectory, spec: RunSpec | None) -> set[str]:
+    """Every process that the run's files name, also where they can't be read as a whole."""
+    try:
+        facts: RunFacts | None = read_facts(directory)
+    except (HoldfastError, OSError):
+        facts = None
+    if facts is None or spec is None:
+        return _named_in(directory.events_path) | _named_in(directory.signals_path)
+    tokens = recorded_tokens(facts)
+    if facts.root is None and not facts.has_ended:
+        tokens.add(str(spec.launcher.get("token")))  # it may be about to start the command
+    return tokens
+
+
+def _named_in(path: str) -> set[str]:
+    try:
+        with open(path, "rb") as file:
+            found = {match.rstrip(b".").decode("ascii") for match in _TOKEN.findall(file.read())}
+    except OSError:
+        return set()
+    return {token for token in found if _is_token(token)}
+
+
+def _is_token(text: str) -> bool:
+    try:
+        ProcessIdentity.parse(text)
+    except HoldfastError:
+        return False
+    return True
+
+
+def _take_out(directory: RunDirectory) -> str:
+    """One rename: from here on there is no such run."""
+    home = directory.home
+    try:
+        os.mkdir(home.removed_path, 0o700)
+    except FileExistsError:
+        pass
+    removed = f"{home.removed_path}/{directory.id}.{os.urandom(4).hex()}"
+    os.rename(directory.path, removed)
+    return removed
+
+
+def _forget(directory: RunDirectory, spec: RunSpec | None, names: Names) -> None:
+    """Nothing leads to it any more. A claim that is busy may dangle: whoever reads it looks."""
+    directory.drop_marker()
+    directory.home.forget_ending(directory.id)
+    crash_point("remover.unmarked")
+    if spec is not None and is_id(spec.id):
+        try:
+            _release_claims(directory, spec, names)
+        except (LockBusy, OSError):
+            pass
+    crash_point("remover.unnamed")
+
+
+def _release_claims(directory: RunDirectory, spec: RunSpec, names: Names) -> None:
+    with claim_name(directory.home, spec.name, _CLAIM_SECONDS) as claim:
+        if claim.read() in (directory.id, None):
+            others = names.others(spec.name, directory.id)
+            living = [other for other in others if directory.sibling(other).exists()]
+            if living:
+                claim.write(living[0])
+            else:
+                claim.remove()
+    if spec.key is not None:
+        with claim_key(directory.home, spec.key, _CLAIM_SECONDS) as claim:
+            if claim.read() in (directory.id, None):
+                claim.remove()
+
+
+def _delete(path: str) -> None:
+    import shutil
+
+    shutil.rmtree(path, ignore_errors=True)  # what is left is swept up by the next one
+
+
+def size_of(path: str) -> int:
+    """How much of the disk a directory takes."""
+    total = 0
+    for folder, _, files in os.walk(path):
+        for name in files:
+            try:
+                total += os.lstat(f"{folder}/{name}").st_blocks * 512
+            except OSError:
+                continue
+    return total
