@@ -116,6 +116,11 @@ def test_claude_counts_cached_tokens_as_tokens_in():
     assert of_kind(facts, UsageRead) == [UsageRead(1003, 2, None)]
 
 
+def test_a_record_without_figures_is_no_usage():
+    facts = StreamReader(load_profile("claude")).feed(b'{"type":"result"}', 0)
+    assert of_kind(facts, UsageRead) == []
+
+
 def test_codex_says_the_whole_thread_so_a_resumed_run_is_not_read_from_stdout():
     assert of_kind(facts_of("codex-resumed.jsonl"), UsageRead)[-1].tokens_in == 10
     assert of_kind(facts_of("codex-resumed.jsonl", "exec", "resume", "x"), UsageRead) == []

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from holdfast.agents.profile import CompletionRule, Json, LimitRule, UsageRule
 
 _MAX_PROOF = 300
+_NOTHING = UsageRead(None, None, None)
 
 
 def completion(rule: CompletionRule, record: Json, source: str, at_byte: int) -> CompletionProven:
@@ -35,7 +36,8 @@ class UsageTally:
         self._tokens_out: int | None = None
         self._cost: float | None = None
 
-    def add(self, record: Json) -> UsageRead:
+    def add(self, record: Json) -> list[UsageRead]:
+        """The totals with this record; none while nothing is known."""
         rule = self.rule
         tokens_in = _combined(rule.tokens, self._tokens_in, total_at(record, rule.tokens_in))
         tokens_out = _combined(rule.tokens, self._tokens_out, total_at(record, rule.tokens_out))
@@ -43,7 +45,8 @@ class UsageTally:
         self._tokens_out = None if tokens_out is None else int(tokens_out)
         cost = number_at(record, rule.cost_usd) if rule.cost_usd else None
         self._cost = _combined(rule.cost, self._cost, cost)
-        return UsageRead(self._tokens_in, self._tokens_out, self._cost)
+        known = UsageRead(self._tokens_in, self._tokens_out, self._cost)
+        return [] if known == _NOTHING else [known]
 
 
 def _combined(how: str, known: float | None, new: float | None) -> float | None:

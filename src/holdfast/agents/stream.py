@@ -73,7 +73,7 @@ class StreamReader:
     def _usage(self, line: Line) -> Iterator[UsageRead]:
         for tally in self._tallies:
             for record in line.seen_by(tally.rule.when):
-                yield tally.add(record)
+                yield from tally.add(record)
 
     def _limits(self, line: Line) -> Iterator[LimitHit]:
         for rule in self._profile.limit:

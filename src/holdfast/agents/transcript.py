@@ -144,7 +144,7 @@ class TranscriptReader:
     def _read(self, line: Line, at_byte: int, now: float) -> Iterator[Fact]:
         for tally in self._tallies:
             for record in line.seen_by(tally.rule.when):
-                yield tally.add(record)
+                yield from tally.add(record)
         if not self._ends_with_turn:
             return
         if any(begin.holds(record) for record in line.records for begin in self._rules.anew):
