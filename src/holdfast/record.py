@@ -21,11 +21,13 @@ class Record:
 
     _fields: tuple[str, ...] = ()
     _defaults: dict[str, Any] = {}
+    _names: frozenset[str] = frozenset()
 
     def __init_subclass__(cls) -> None:
         own = tuple(name for name in cls.__dict__.get("__annotations__", {}) if name[0] != "_")
         cls._fields = (*(name for name in cls._fields if name not in own), *own)
         cls._defaults = {name: getattr(cls, name) for name in cls._fields if hasattr(cls, name)}
+        cls._names = frozenset(cls._fields)
 
     if not TYPE_CHECKING:
 
@@ -36,15 +38,19 @@ class Record:
                 return
             if len(values) > len(fields):
                 raise TypeError(f"{type(self).__name__} takes {len(fields)} values")
-            given = dict(zip(fields, values, strict=False))
+            given = {**dict(zip(fields, values, strict=False)), **named}
+            whole = given if len(given) == len(fields) else {**self._defaults, **given}
+            if whole.keys() != self._names or len(given) < len(values) + len(named):
+                raise TypeError(f"{type(self).__name__} {self._mistake(fields, values, named)}")
+            self.__dict__.update(whole)
+
+        def _mistake(self, fields, values, named):
+            by_place = fields[: len(values)]
             for name in named:
-                if name not in fields or name in given:
-                    raise TypeError(f"{type(self).__name__} got an unexpected value for {name!r}")
-            given.update(named)
-            missing = [f for f in fields if f not in given and f not in self._defaults]
-            if missing:
-                raise TypeError(f"{type(self).__name__} lacks {', '.join(missing)}")
-            self.__dict__.update({f: given.get(f, self._defaults.get(f)) for f in fields})
+                if name not in fields or name in by_place:
+                    return f"got an unexpected value for {name!r}"
+            missing = [f for f in fields if f not in {*by_place, *named, *self._defaults}]
+            return f"lacks {', '.join(missing)}"
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen: {name} can't be set")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import time
 
 from holdfast.cli import streams
 from holdfast.cli.selectors import add_selectors, select
 from holdfast.cli.terminal import paint, printable, table
 from holdfast.errors import InvalidOption
-from holdfast.manage.runs import Runs
 from holdfast.manage.views import COLUMNS, NUMBERS, Figures, figures, hints, row_of, summary
 from holdfast.run.directory import RunDirectory
 from holdfast.run.facts import State
+from holdfast.run.home import Home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,18 +39,19 @@ def add_arguments(parser: Parser) -> None:
 def run(args: Namespace) -> int:
     """Print the table, one line that sums it up, and what should be done."""
     limit = _limit(args.limit)
-    runs = Runs()
+    gc.disable()  # a short life with many small records: collecting would take a tenth of it
+    home = Home.locate()
     args.since = args.since or (None if args.all else WINDOW)
-    infos = _in_order(select(args, runs, active=None, closely=args.json))[:limit]
+    infos = _in_order(select(args, home, active=None, closely=args.json))[:limit]
     if args.json:
         streams.say_json({"schema": 1, "runs": [info.to_json() for info in infos]})
     elif args.quiet:
         for name in dict.fromkeys(info.name or info.id for info in infos):
             streams.say(name)
     else:
-        _print_table(runs, infos)
+        _print_table(home, infos)
         is_narrow = len(infos) == limit or _is_narrow(args)
-        older = 0 if args.since is None or is_narrow else _others(runs, infos)
+        older = 0 if args.since is None or is_narrow else _others(home, infos)
         streams.say(summary(infos, window=args.since or "", older=older))
         for hint in hints(infos):
             streams.complain(f"hint: {printable(hint)}")
@@ -74,15 +76,15 @@ def _is_narrow(args: Namespace) -> bool:
     return any(getattr(args, name) is not None for name in ("tag", "state", "outcome", "agent"))
 
 
-def _others(runs: Runs, infos: list[RunInfo]) -> int:
-    return max(0, runs.home.count_runs() - len(infos))
+def _others(home: Home, infos: list[RunInfo]) -> int:
+    return max(0, home.count_runs() - len(infos))
 
 
-def _print_table(runs: Runs, infos: list[RunInfo]) -> None:
+def _print_table(home: Home, infos: list[RunInfo]) -> None:
     if not infos:
         return
     now = time.time()
-    rows = [row_of(info, now, _figures(runs, info)) for info in infos]
+    rows = [row_of(info, now, _figures(home, info)) for info in infos]
     cells = [[printable(cell) for cell in row.cells()] for row in rows]
     head, *lines = table(COLUMNS, cells, right=NUMBERS)
     streams.say(paint(head, "dim"))
@@ -90,11 +92,11 @@ def _print_table(runs: Runs, infos: list[RunInfo]) -> None:
         streams.say(paint(line, *_look(info)))
 
 
-def _figures(runs: Runs, info: RunInfo) -> Figures:
+def _figures(home: Home, info: RunInfo) -> Figures:
     if info.state not in _SAMPLED:
         return Figures()
     interval = (info.wanted or {}).get("sample_interval_seconds") or 0
-    return figures(RunDirectory(runs.home, info.id).trace_path, interval)
+    return figures(RunDirectory(home, info.id).trace_path, interval)
 
 
 def _look(info: RunInfo) -> tuple[str, ...]:

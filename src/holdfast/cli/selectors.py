@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from holdfast.cli.parser import Parser
     from holdfast.manage.info import RunInfo
     from holdfast.manage.runs import Run, Runs
+    from holdfast.run.home import Home
 
 _OPTIONS = ("tag", "state", "outcome", "agent", "since")
 
@@ -60,7 +61,7 @@ def choose(args: Namespace, runs: Runs) -> list[tuple[str, Run | HoldfastError]]
     if args.run:
         return _named(args.run, runs)
     only_active = args.state is None and args.outcome is None
-    found = select(args, runs, active=True if only_active else None)
+    found = select(args, runs.home, active=True if only_active else None)
     return [(info.name or info.id, runs.get(info.id)) for info in reversed(found)]
 
 
@@ -76,14 +77,14 @@ def _named(references: list[str], runs: Runs) -> list[tuple[str, Run | HoldfastE
 
 
 def select(
-    args: Namespace, runs: Runs, *, active: bool | None, closely: bool = True
+    args: Namespace, home: Home, *, active: bool | None, closely: bool = True
 ) -> list[RunInfo]:
     """The runs that the selectors find, newest first. `closely`: see `read_run`."""
     from holdfast.manage.listing import list_runs
 
     wanted = dict(_tag(text) for text in args.tag or ())
     found = list_runs(
-        runs.home,
+        home,
         active=active,
         outcome=args.outcome,
         tags={name: value for name, value in wanted.items() if value is not None},

@@ -117,7 +117,7 @@ def examine_run(directory: RunDirectory, *, closely: bool = True) -> tuple[RunIn
     except (LaterVersion, DamagedRecord, OSError) as error:
         return _unreadable(directory, f"{error}; kept, and not touched"), False
     try:
-        facts, standing = stand(directory, spec)
+        facts, standing = stand(directory, spec, closely=closely)
     except (LaterVersion, DamagedRecord, OSError) as error:
         facts, standing = RunFacts(), unknown(f"{error}; kept, and not touched")
     is_final = facts.has_ended and standing.state is State.ENDED

@@ -38,8 +38,13 @@ class Standing(Record):
     looks: dict[str, Look]  # by token: what was looked at on the way
 
 
-def stand(directory: RunDirectory, spec: RunSpec) -> tuple[RunFacts, Standing]:
-    """The recorded facts, and what looking at lock and processes adds to them."""
+def stand(
+    directory: RunDirectory, spec: RunSpec, *, closely: bool = True
+) -> tuple[RunFacts, Standing]:
+    """The recorded facts, and what looking at lock and processes adds to them.
+
+    `closely=False`: of a run whose lock is held the processes are not looked at as well.
+    """
     facts = read_facts(directory)
     doubt = doubt_origin(directory, spec)
     if doubt is not None and (doubt.of_ending_too or not facts.has_ended):
@@ -48,7 +53,7 @@ def stand(directory: RunDirectory, spec: RunSpec) -> tuple[RunFacts, Standing]:
         return facts, _ended(facts)
     if directory.lock_is_held():
         # An adopter may have become the shim meanwhile; the newest facts name it.
-        return facts, _supervised(facts)
+        return facts, _supervised(facts) if closely else _locked(facts)
     # The shim may have recorded the ending and let go since we read: read again.
     had_summary = has_summary(directory)
     facts = read_facts(directory)
@@ -87,6 +92,10 @@ def is_restart_due(facts: RunFacts) -> bool:
 def _ended(facts: RunFacts) -> Standing:
     ending = facts.ending or {}
     return Standing(State.ENDED, facts.outcome, str(ending.get("evidence") or ""), {})
+
+
+def _locked(facts: RunFacts) -> Standing:
+    return Standing(State(facts.phase.value), None, "its shim holds the lock", {})
 
 
 def _supervised(facts: RunFacts) -> Standing:

@@ -175,7 +175,7 @@ class RunDirectory:
     def _read_json(self, path: str) -> object:
         try:
             with open(path, "rb", buffering=0) as file:
-                document: object = json.loads(file.readall())
+                document: object = json.loads(str(file.readall(), "utf-8"))
         except FileNotFoundError:
             raise self._not_found() from None
         except (ValueError, RecursionError):

@@ -71,7 +71,7 @@ def _parse(data: bytes, offset: int, next_seq: int) -> EventsRead:
     events: list[Event] = []
     for line in data.split(b"\n")[:-1]:
         try:
-            event = Event.from_json(json.loads(line))
+            event = Event.from_json(json.loads(str(line, "utf-8")))
             if event.seq != next_seq:
                 raise ValueError(f"event {event.seq} where {next_seq} was due")
         except (ValueError, RecursionError) as error:

@@ -42,9 +42,8 @@ def _is_texts(value: object) -> bool:
 
 
 def _is_text_by_text(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(item, str) for pair in value.items() for item in pair
-    )
+    # An environment has a hundred of them: not one by one.
+    return isinstance(value, dict) and {*map(type, value), *map(type, value.values())} <= {str}
 
 
 CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
@@ -71,14 +70,10 @@ def read_fields(record: type[Record], document: object, what: str) -> dict[str, 
     """The record's fields out of a JSON object, or DamagedRecord that names the first fault."""
     if not isinstance(document, dict):
         raise damaged(what, "is not a JSON object")
-    for name in document:
-        if name not in record._fields:
-            raise damaged(what, f"has {name!r}, which is no field of it")
-    for name in record._fields:
-        if name not in document:
-            raise damaged(what, f"lacks {name!r}")
-        annotation = record.__annotations__[name]
-        expected = mismatch(annotation, document[name]) if _is_checked(annotation) else None
+    if document.keys() != record._names:
+        raise damaged(what, _wrong_fields(record, document))
+    for name, annotation in _checked_fields(record):
+        expected = mismatch(annotation, document[name])
         if expected is not None:
             # The type alone: the value may be a secret.
             found = type(document[name]).__name__
@@ -86,8 +81,26 @@ def read_fields(record: type[Record], document: object, what: str) -> dict[str, 
     return dict(document)
 
 
+def _wrong_fields(record: type[Record], document: dict[Any, Any]) -> str:
+    for name in document:
+        if name not in record._fields:
+            return f"has {name!r}, which is no field of it"
+    missing = next(name for name in record._fields if name not in document)
+    return f"lacks {missing!r}"
+
+
+_checked: dict[type[Record], list[tuple[str, str]]] = {}
+
+
+def _checked_fields(record: type[Record]) -> list[tuple[str, str]]:
+    """Names and annotations; a nested record is read by its own from_json."""
+    if record not in _checked:
+        annotations = ((name, record.__annotations__[name]) for name in record._fields)
+        _checked[record] = [(name, kind) for name, kind in annotations if _is_checked(kind)]
+    return _checked[record]
+
+
 def _is_checked(annotation: str) -> bool:
-    # A nested record is read by its own from_json.
     return annotation.removesuffix(" | None") in CHECKS
 
 

@@ -164,7 +164,7 @@ def _tail(path: str, size: int, most: int) -> bytes:
 
 def _row(line: bytes) -> Row | None:
     try:
-        row = json.loads(line)
+        row = json.loads(str(line, "utf-8"))
     except ValueError:
         return None
     return row if isinstance(row, dict) and isinstance(row.get("at"), str) else None
