@@ -19,6 +19,7 @@ from holdfast.run.crashpoints import crash_point
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from holdfast.manage.steps import Steps
@@ -27,6 +28,10 @@ READY_SECONDS = 60.0  # an exec from a dead network drive can hang: the run then
 _BOOT = (
     "import sys; sys.path.insert(0, sys.argv[1]);"
     " from holdfast.shim.main import main; main(sys.argv[2:])"
+)
+_TIDY = (
+    "import sys; sys.path.insert(0, sys.argv[1]);"
+    " from holdfast.manage.retention import main; main(sys.argv[2])"
 )
 _may_fork = False
 
@@ -90,28 +95,39 @@ def _fork_shim(words: tuple[str, str, str], ready_fd: int) -> int:
 
 
 def _exec_shim(words: tuple[str, str, str], ready_fd: int) -> int:
+    mode, path, request = words
+    # dup2 of a descriptor onto itself would keep its close-on-exec flag: move it out of the way.
+    spare = fcntl.fcntl(ready_fd, fcntl.F_DUPFD_CLOEXEC, 10)
+    try:
+        return _spawn(_BOOT, (mode, path, "3", request), [(os.POSIX_SPAWN_DUP2, spare, 3)])
+    except OSError as error:
+        raise Unavailable(f"a shim can't be started: {error.strerror}", hint="try again") from error
+    finally:
+        os.close(spare)
+
+
+def start_tidying(home_path: str) -> Steps[None]:
+    """Have old runs removed by a process of its own that nobody waits for."""
+    try:
+        pid = _spawn(_TIDY, (home_path,), [])
+    except (OSError, Unavailable):  # the next start tries again
+        return
+    yield from _reap(pid)
+
+
+def _spawn(program: str, words: Sequence[str], file_actions: list[tuple[int, int, int]]) -> int:
     if not sys.executable:
         raise Unavailable(
             "this program does not know its Python interpreter (sys.executable is empty)",
             hint="set sys.executable to a python3 before starting runs",
         )
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    mode, path, request = words
-    # dup2 of a descriptor onto itself would keep its close-on-exec flag: move it out of the way.
-    spare = fcntl.fcntl(ready_fd, fcntl.F_DUPFD_CLOEXEC, 10)
-    arguments = [sys.executable, "-I", "-S", "-c", _BOOT, package, mode, path, "3", request]
     devnull = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
-    signals = set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP}
-    try:
-        return os.posix_spawn(
-            sys.executable,
-            arguments,
-            os.environ,
-            file_actions=[*devnull, (os.POSIX_SPAWN_DUP2, spare, 3)],
-            setsigmask=[],
-            setsigdef=signals,
-        )
-    except OSError as error:
-        raise Unavailable(f"a shim can't be started: {error.strerror}", hint="try again") from error
-    finally:
-        os.close(spare)
+    return os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-I", "-S", "-c", program, package, *words],
+        os.environ,
+        file_actions=[*devnull, *file_actions],
+        setsigmask=[],
+        setsigdef=set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP},
+    )

@@ -57,6 +57,9 @@ class Action(enum.StrEnum):
     ENDED = "ended"  # before; only told because of its suspects
 
 
+_OVER = (Action.STOPPED, Action.RECORDED, Action.LOST, Action.NEVER_STARTED, Action.CLEARED)
+
+
 class Recovered(Record):
     """One run that was looked at, what was done, and why."""
 
@@ -277,7 +280,10 @@ def _with_suspects(home: Home, recovered: list[Recovered]) -> list[Recovered]:
     """Who carries the stamp of a run that has ended is told, and left alone."""
     by_run = suspects_by_run(home)
     known = {one.id for one in recovered}
-    told = [one.replace(suspects=tuple(by_run.get(one.id, ()))) for one in recovered]
+    told = [
+        one.replace(suspects=tuple(by_run.get(one.id, ()))) if one.action in _OVER else one
+        for one in recovered
+    ]
     for run_id, suspects in by_run.items():
         if run_id in known:
             continue

@@ -11,7 +11,7 @@ import os
 import time
 
 from holdfast.errors import HoldfastError, IdentityUnproven, StillAlive
-from holdfast.manage.config import NEWEST_KEPT, Retention
+from holdfast.manage.config import Retention
 from holdfast.manage.info import RunInfo, seconds_of
 from holdfast.manage.removal import Names, remove_run, size_of, sweep
 from holdfast.record import Record
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from holdfast.run.home import Home
 
 KEEP_TAG = "keep"
-_MARGIN = 50  # so many runs beyond the limit before a start has the house cleaned
-_TIDY_EVERY_SECONDS = 3600.0
 
 
 class Fate(enum.StrEnum):
@@ -129,24 +127,13 @@ def _clean_one(
     return told(Fate.REMOVED, removed.evidence, removed.freed_bytes)
 
 
-def is_due(home: Home) -> bool:
-    """Whether a start should have the house cleaned: cheap, and not more than once an hour."""
-    if home.count_runs() <= NEWEST_KEPT + _MARGIN:
-        return False
-    stamp = f"{home.path}/tidied"
-    try:
-        if time.time() - os.stat(stamp).st_mtime < _TIDY_EVERY_SECONDS:
-            return False
-    except FileNotFoundError:
-        pass
-    with open(stamp, "wb"):
-        os.utime(stamp)
-    return True
-
-
-def tidy(home_path: str) -> None:
+def main(home_path: str) -> None:
     """What the configuration asks to keep; for a process of its own that nobody waits for."""
     from holdfast.manage.config import load_config
     from holdfast.run.home import Home
+    from holdfast.shim.child import leave_session
 
+    leave_session()
+    os.chdir("/")
+    os.nice(10)
     clean(Home(home_path), load_config().retention)

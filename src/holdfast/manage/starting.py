@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import os
 
-from holdfast.errors import AlreadyRunning, HoldfastError, LockBusy, Refused
+from holdfast.errors import AlreadyRunning, HoldfastError, Refused
+from holdfast.manage.claiming import wait_for_key, wait_for_name
 from holdfast.manage.info import RunInfo, read_run, stand
 from holdfast.manage.launch import start_shim
-from holdfast.manage.steps import Wait
 from holdfast.manage.stopping import stop_run
-from holdfast.process.clock import boottime
-from holdfast.run.claims import Claim, claim_key, claim_name
+from holdfast.manage.tidying import tidy_when_due
+from holdfast.run.claims import Claim
 from holdfast.run.crashpoints import crash_point, set_role
 from holdfast.run.directory import RunDirectory
 from holdfast.run.facts import State
-from holdfast.run.locks import WAIT_SECONDS
 from holdfast.run.names import new_id
 
 TYPE_CHECKING = False
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from holdfast.run.home import Home
 
 _HOLDS_THE_NAME = (State.STARTING, State.RUNNING, State.STOPPING, State.ORPHANED)
-_CLAIM_PAUSE_SECONDS = 0.01
 
 
 def start_run(
@@ -42,35 +40,32 @@ def start_run(
     home.prepare()
     key_claim: Claim | None = None
     if request.key is not None:
-        key_claim = yield from _claim(lambda: claim_key(home, str(request.key), 0))
+        key_claim = yield from wait_for_key(home, request.key)
     try:
         if key_claim is not None:
             known = key_claim.read()
             if known is not None and RunDirectory(home, known).exists():
                 return RunDirectory(home, known)
-        name_claim = yield from _claim(lambda: claim_name(home, request.name, 0))
+        name_claim = yield from wait_for_name(home, request.name, _refusal(request))
         with name_claim:
             crash_point("launcher.claimed")
             yield from _free_the_name(home, name_claim, request, notice)
             directory = _make(home, request, key_claim, name_claim)
             yield from start_shim("launch", directory.path)
             yield from _settle(directory)
+            yield from tidy_when_due(home)
             return directory
     finally:
         if key_claim is not None:
             key_claim.release()
 
 
-def _claim(take: Callable[[], Claim]) -> Steps[Claim]:
-    """Wait for a claim without blocking an event loop."""
-    deadline = boottime() + WAIT_SECONDS
-    while True:
-        try:
-            return take()
-        except LockBusy:
-            if boottime() >= deadline:
-                raise
-        yield Wait((), _CLAIM_PAUSE_SECONDS)
+def _refusal(request: StartRequest) -> Callable[[RunInfo], None]:
+    def refuse(info: RunInfo) -> None:
+        if not request.replace:
+            raise already_running(info)
+
+    return refuse
 
 
 def _free_the_name(

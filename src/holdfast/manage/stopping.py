@@ -31,7 +31,7 @@ _PING_SECONDS = 5.0
 class Stopped(Record):
     """What a stop came to."""
 
-    was_over: bool  # it had ended before
+    was_over: bool  # it had ended before, and nobody was left to be struck
     cleanup: Cleanup | None  # None: nothing was recorded about a clean-up
 
 
@@ -50,6 +50,9 @@ def stop_run(
     while True:
         facts, standing = stand(directory, spec)
         if facts.has_ended:
+            if was_over and _has_survivors(facts):
+                yield from start_shim("adopt", directory.path, {"stop": request})
+                return Stopped(False, cleanup_of(stand(directory, spec)[0]))
             return Stopped(was_over, cleanup_of(facts))
         if standing.state is State.UNKNOWN:
             raise unproven(directory.id, standing)
@@ -140,6 +143,10 @@ def unproven(run_id: str, standing: Standing) -> IdentityUnproven:
         run=run_id,
         evidence=standing.evidence,
     )
+
+
+def _has_survivors(facts: RunFacts) -> bool:
+    return bool((facts.cleanup or {}).get("survivors"))
 
 
 def cleanup_of(facts: RunFacts) -> Cleanup | None:

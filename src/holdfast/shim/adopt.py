@@ -222,7 +222,8 @@ class Adoption:
         for begin in supervisor.on_running:
             supervisor.guarded("adoption", begin)
         supervisor.guarded("notice", lambda: supervisor.tell("orphan"))
-        self._ready()
+        if any(held and not held.has_exited() for held in (supervisor.root, supervisor.workload)):
+            self._ready()  # else it is over: whoever asked waits for what is recorded
         if self._request.get("stop") is not None:
             self._stop(self._request["stop"])
         elif supervisor.stop_cause is not None:

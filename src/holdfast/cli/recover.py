@@ -1,0 +1,109 @@
+"""`holdfast recover`: look at every run whose shim is gone; adopt, record, or say unknown."""
+
+from __future__ import annotations
+
+from holdfast.cli import streams
+from holdfast.cli.terminal import paint, printable
+from holdfast.manage.launch import allow_fork
+from holdfast.manage.recovery import Action, Recovered, recover_all
+from holdfast.manage.runs import Runs
+from holdfast.manage.steps import run_steps
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from holdfast.cli.parser import Parser
+
+_LOOKS = {
+    Action.ADOPTED: ("green",),
+    Action.RESTARTED: ("green",),
+    Action.LOST: ("yellow",),
+    Action.UNKNOWN: ("yellow",),
+    Action.UNTOUCHED: ("yellow",),
+}
+
+
+def add_arguments(parser: Parser) -> None:
+    """How far to go."""
+    parser.add_argument(
+        "--dry-run", action="store_true", help="say what would be done; change nothing"
+    )
+    parser.add_argument(
+        "--stop-orphans",
+        action="store_true",
+        help="stop workloads without a shim; don't adopt them",
+    )
+    parser.add_argument(
+        "--other-namespaces-gone",
+        action="store_true",
+        help="your word that earlier containers are gone; it is recorded as evidence",
+    )
+    parser.epilog = (
+        "A workload that is proven alive gets a new shim. An ending that nobody saw is recorded\n"
+        "as lost, never guessed. What can't be told is unknown, and left as it is. A second\n"
+        "recovery finds nothing more to do.\n"
+        "exit codes: 0 done; 1 a run could not be taken over, so look again"
+    )
+
+
+def run(args: Namespace) -> int:
+    """Recover, and say what became of each."""
+    allow_fork()
+    steps = recover_all(
+        Runs().home,
+        dry_run=args.dry_run,
+        stop_orphans=args.stop_orphans,
+        other_namespaces_gone=args.other_namespaces_gone,
+    )
+    recovered: list[Recovered] = run_steps(steps)
+    if args.json:
+        runs = [one.to_json() for one in recovered]
+        streams.say_json({"schema": 1, "dry_run": args.dry_run, "runs": runs})
+    else:
+        _show(recovered, args.dry_run, args.quiet)
+    return 1 if any(one.action is Action.UNTOUCHED for one in recovered) else 0
+
+
+def _show(recovered: list[Recovered], dry_run: bool, quiet: bool) -> None:
+    if not recovered:
+        if not quiet:
+            streams.complain("nothing to recover: every run has a shim or a recorded ending")
+        return
+    room = max(len(_name(one)) for one in recovered)
+    word = max(len(one.action) for one in recovered)
+    for one in recovered:
+        action = paint(f"{one.action:<{word}}", *_LOOKS.get(one.action, ()))
+        streams.say(f"{_name(one):<{room}}  {action}  {printable(_because(one))}")
+        for suspect in one.suspects:
+            streams.say(
+                f"{'':<{room}}  {'':<{word}}  suspect {suspect['pid']} "
+                f"{printable(str(suspect['comm']))}: carries this run's stamp, not proven ours"
+            )
+    if not quiet:
+        streams.say(_total(recovered, dry_run))
+
+
+def _name(one: Recovered) -> str:
+    return one.name or one.id
+
+
+def _because(one: Recovered) -> str:
+    said = one.evidence
+    if one.action is Action.RECORDED:
+        code = "" if one.exit_code is None else f" (exit {one.exit_code})"
+        said = f"{one.outcome}{code}: {said}"
+    if one.shim is not None:
+        said = f"{said}; new shim {one.shim['pid']}"
+    return said
+
+
+def _total(recovered: list[Recovered], dry_run: bool) -> str:
+    counts: dict[Action, int] = {}
+    for one in recovered:
+        counts[one.action] = counts.get(one.action, 0) + 1
+    parts = ", ".join(f"{count} {action}" for action, count in counts.items())
+    if dry_run:
+        return f"would be: {parts}; nothing was changed"
+    sent = sum(one.signals for one in recovered)
+    return f"{parts}; {sent} {'signal' if sent == 1 else 'signals'} sent"
