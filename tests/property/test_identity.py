@@ -104,3 +104,17 @@ def test_each_changed_part_of_a_live_identity_is_noticed(data: st.DataObject) ->
     value = data.draw(strategies[part])
     changed = ours.replace(**{part: value})
     assert (changed.verdict() is Verdict.SAME) == (changed == ours)
+
+
+@given(st.data())
+def test_short_verdict_agrees_with_the_full_look(data: st.DataObject) -> None:
+    """`verdict` has a short way for the common case: it must never differ."""
+    ours = ProcessIdentity.current()
+    changed = ours.replace(
+        pidfd_inode=data.draw(st.sampled_from([ours.pidfd_inode, None, 1])),
+        start_ticks=data.draw(st.sampled_from([ours.start_ticks, None, 1])),
+        pid_ns=data.draw(st.sampled_from([ours.pid_ns, None, 1])),
+        boot_id=data.draw(st.sampled_from([ours.boot_id, None, "1" * 32])),
+        host=data.draw(st.sampled_from([ours.host, None, "1" * 8])),
+    )
+    assert changed.verdict() is changed.look().verdict

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+
 import pytest
 
 from tests.support import identity_scenes
-from tests.support.kernel_lab import run_in
+from tests.support.kernel_lab import ROOT, run_in
 from tests.support.places import USERS, namespace_of
 
 each_user = pytest.mark.parametrize("user", USERS)
@@ -93,3 +97,20 @@ def test_I1_process_whose_first_thread_has_ended_is_alive(user: str) -> None:
     assert facts["ticks_only"]["verdict"] == "SAME"
     assert facts["fate"] == "delivered"
     assert facts["ended_by"] == 15
+
+
+@each_user
+def test_I2_bench_of_forced_reuse_never_hits_a_stranger(user: str) -> None:
+    """The same attack on os.kill hits every time: the bench has teeth."""
+    namespace_of(user)
+    command = [sys.executable, "-m", "bench.recycle", "--quick", "--json"]
+    if user != "root":
+        command.append("--ordinary-user")
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    between, race = json.loads(ran.stdout).values()
+    assert between["os.kill"]["wrong"] == between["os.kill"]["rounds"] > 0
+    assert between["psutil"]["wrong"] > 0
+    for rows in (between, race):
+        assert rows["holdfast"]["wrong"] == rows["holdfast, held"]["wrong"] == 0
+        assert rows["holdfast"]["same_tick"] > 0
