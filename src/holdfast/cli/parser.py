@@ -25,6 +25,17 @@ _SYNONYMS = {
 }  # fmt: skip
 
 
+# argparse would look for translations of its own words, which costs a launch two milliseconds.
+setattr(argparse, "_", str)  # noqa: B010 - the name is private to argparse
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Is told the width: argparse would load shutil to ask for it, already to add an argument."""
+
+    def __init__(self, prog: str, width: int = 78) -> None:
+        super().__init__(prog, width=width)
+
+
 class Parser(argparse.ArgumentParser):
     """The parser of one command."""
 
@@ -34,11 +45,19 @@ class Parser(argparse.ArgumentParser):
             description=summary[0].upper() + summary[1:] + ".",
             allow_abbrev=False,
             add_help=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=HelpFormatter,
         )
         self.verb = verb
         self.summary = summary
         self._rest: argparse.Action | None = None
+
+    def format_help(self) -> str:
+        """The help, as wide as the screen."""
+        from holdfast.cli.terminal import columns
+
+        width = columns() - 2
+        self.formatter_class = lambda prog: HelpFormatter(prog, width)
+        return super().format_help()
 
     def add_rest(self, name: str, metavar: str, text: str) -> None:
         """The words of a command to run: everything after the options and other words."""
