@@ -71,6 +71,8 @@ def load_config(path: str | None = None) -> Config:
     except (FileNotFoundError, NotADirectoryError):
         return Config(path)
     except OSError as error:
+        if not os.access(os.path.dirname(path), os.X_OK):  # the home of whom we were before `su`
+            return Config(path)
         raise InvalidProfile(f"{path} can't be read: {error.strerror}", path=path) from None
     return _check(path, _parse(path, data))
 
