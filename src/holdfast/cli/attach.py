@@ -5,41 +5,46 @@ The run does not need us: whatever happens here, it goes on.
 
 from __future__ import annotations
 
-import base64
-import json
 import os
-import select
-import signal
-import sys
 
 from holdfast.cli import streams
-from holdfast.errors import InvalidOption, Refused, Unavailable, WrongUse
+from holdfast.cli.attached import Parting, Session, window
+from holdfast.cli.detach_keys import DEFAULT, parse_keys
+from holdfast.cli.endings import describe
+from holdfast.cli.terminal import printable
+from holdfast.errors import Refused, Unavailable, WrongUse
 from holdfast.manage.link import Link, open_link
 from holdfast.manage.runs import Run, Runs
 from holdfast.manage.steps import run_steps
+from holdfast.process.members import STAMP
+from holdfast.run.facts import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
-    from typing import Any
 
     from holdfast.cli.parser import Parser
+    from holdfast.manage.info import RunInfo
 
 JSON = False
-DETACH = "ctrl-\\"
-_RESET = b"\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[0m"
+_EPILOG = """\
+Several may be attached at once: all see and type; the window that was resized last decides the
+size. What was written last is shown first. When the run ends, so does this, with exit code 0."""
 
 
 def add_arguments(parser: Parser) -> None:
     """RUN and how to leave it."""
     parser.add_argument("run", metavar="RUN", help="a run that was started with --pty")
-    parser.add_argument("--read-only", action="store_true", help="watch; type nothing")
+    parser.add_argument(
+        "--read-only", action="store_true", help="watch; type nothing, resize nothing; ctrl-c ends"
+    )
     parser.add_argument(
         "--detach-keys",
         metavar="K",
-        default=DETACH,
+        default=DEFAULT,
         help="keys that leave the run alone again, such as ctrl-p,ctrl-q (default: ctrl-\\)",
     )
+    parser.epilog = _EPILOG
 
 
 def run(args: Namespace) -> int:
@@ -47,167 +52,83 @@ def run(args: Namespace) -> int:
     keys = parse_keys(args.detach_keys)
     attached = Runs().get(args.run)
     if not args.read_only and not os.isatty(0):
-        raise WrongUse(
-            "attach needs a terminal on stdin", hint="--read-only watches without typing"
-        )
+        hint = "--read-only watches without typing; holdfast send types without watching"
+        raise WrongUse("attach needs a terminal on stdin", hint=hint)
+    name = attached.directory.read_spec().name
     with _connect(attached, args.read_only) as link:
-        session = Session(link, keys, args.read_only)
-        ended = session.run()
-    if ended:
-        info = attached.wait(timeout=5)
-        streams.complain(f"\r\n{info.name} {info.state}: {info.outcome or ''}")
-    else:
-        streams.complain(f"\r\ndetached from {args.run}; it goes on")
-    return 0
+        if not args.quiet and os.isatty(1):
+            streams.complain(f"attached to {name}; {args.detach_keys} leaves it alone again")
+        session = Session(link, keys, read_only=args.read_only)
+        parting = session.run()
+    return _part(attached, name, parting, session.signal_number, args.quiet)
 
 
-def parse_keys(text: str) -> bytes:
-    """`ctrl-p,ctrl-q`, `ctrl-\\` or plain characters, as the bytes a terminal sends."""
-    keys = bytearray()
-    for word in text.split(","):
-        name = word.strip().lower()
-        if name.startswith("ctrl-") and len(name) == 6 and "@" <= name[5].upper() <= "_":
-            keys.append(ord(name[5].upper()) & 0x1F)
-        elif len(word) == 1 and word.isascii():
-            keys += word.encode()
-        else:
-            raise InvalidOption(
-                f"--detach-keys: {word!r} is not a key",
-                hint="a character, or ctrl- and a letter or one of @ [ \\ ] ^ _; commas between",
-            )
-    return bytes(keys)
+def _part(
+    attached: Run, name: str, parting: Parting, signal_number: int | None, quiet: bool
+) -> int:
+    if parting is Parting.SIGNALLED:
+        return 128 + (signal_number or 1)
+    if parting is Parting.DETACHED:
+        if not quiet:
+            streams.complain(f"detached from {name}; it goes on")
+        return 0
+    info = attached.info()
+    if info.state is State.ENDED:
+        if not quiet:
+            streams.complain(printable(f"{name} has ended: {describe(info)}"))
+        return 0
+    if attached.directory.lock_is_held():
+        raise Unavailable(
+            f"{name} goes on, but its output was not read fast enough here",
+            hint=f"holdfast attach {name} again; holdfast logs {name} has all of it",
+        )
+    raise Unavailable(
+        f"the shim of {name} is gone: {info.evidence}",
+        hint=f"holdfast status {name}; holdfast recover",
+    )
 
 
 def _connect(attached: Run, read_only: bool) -> Link:
     info = attached.info()
-    if not info.pty:
-        raise Refused(f"{info.name} has no terminal", hint="start it with --pty")
-    if not info.is_active:
-        raise Refused(
-            f"{info.name} has ended ({info.outcome})", hint=f"holdfast logs {info.name}"
-        )
+    _refuse_what_cannot_be(info)
     link = open_link(attached.directory.path)
     if link is None:
         raise Unavailable(
-            f"{info.name} has no shim to attach to: {info.evidence}", hint="holdfast recover"
+            f"{info.name} has no shim to attach to now: {info.evidence}",
+            hint=f"try again; holdfast status {info.name}",
         )
-    rows, columns = _window()
-    request = {"do": "attach", "read_only": read_only, "rows": rows, "columns": columns}
-    answer = run_steps(link.ask(request))
-    if not answer or not answer.get("ok"):
-        link.__exit__()
-        raise Unavailable(
-            f"{info.name} can't be attached to: {(answer or {}).get('error', 'no answer')}",
-            hint="an adopted run has no terminal any more; holdfast logs -f follows it",
+    answer = run_steps(link.ask({"do": "attach", "read_only": read_only, **window()}))
+    if answer is not None and answer.get("ok"):
+        return link
+    link.__exit__()
+    if answer is not None and answer.get("code") == "no-terminal":
+        raise _without_terminal(info)
+    error = (answer or {}).get("error", "its shim does not answer")
+    raise Unavailable(f"{info.name} can't be attached to now: {error}", hint="try again")
+
+
+def _without_terminal(info: RunInfo) -> Refused:
+    return Refused(
+        f"{info.name} has lost its terminal: that went with the shim that died",
+        hint=f"holdfast logs {info.name} has what it wrote before; holdfast stop {info.name}",
+    )
+
+
+def _refuse_what_cannot_be(info: RunInfo) -> None:
+    name = info.name or info.id
+    if info.pty is False:
+        raise Refused(
+            f"{name} has no terminal: it was started without --pty",
+            hint=f"holdfast logs -f {name} follows it; holdfast rerun {name} --pty starts it anew",
         )
-    return link
-
-
-def _window() -> tuple[int, int]:
-    try:
-        size = os.get_terminal_size(1)
-    except OSError:
-        return 0, 0
-    return size.lines, size.columns
-
-
-class Session:
-    """One attachment: our terminal in raw mode, and the run's on the other side."""
-
-    def __init__(self, link: Link, keys: bytes, read_only: bool) -> None:
-        self._link = link
-        self._keys = keys
-        self._read_only = read_only
-        self._held = b""  # the beginning of the detach keys
-
-    def run(self) -> bool:
-        """True when the run ended, False when we left."""
-        restore = self._raw_mode()
-        wakeup = self._note_resizes()
-        try:
-            self._show(self._link.take())
-            return self._serve(wakeup)
-        finally:
-            restore()
-            streams.say_bytes([_RESET])
-
-    def _raw_mode(self) -> _Restore:
-        if not os.isatty(0):
-            return _Restore(None)
-        import termios
-        import tty
-
-        restore = _Restore(termios.tcgetattr(0))
-        tty.setraw(0)
-        return restore
-
-    def _note_resizes(self) -> int:
-        read_end, write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
-        signal.signal(signal.SIGWINCH, lambda *_: None)
-        return read_end
-
-    def _serve(self, wakeup: int) -> bool:
-        poll = select.poll()
-        poll.register(self._link.fd, select.POLLIN)
-        poll.register(wakeup, select.POLLIN)
-        poll.register(0, select.POLLIN)
-        while True:
-            for fd, _ in poll.poll():
-                if fd == self._link.fd:
-                    alive = self._link.receive()
-                    self._show(self._link.take())
-                    if not alive:
-                        return True
-                elif fd == wakeup:
-                    os.read(wakeup, 4096)
-                    self._send_size()
-                elif not self._type(os.read(0, 4096), poll):
-                    return False
-
-    def _show(self, data: bytes) -> None:
-        if data:
-            streams.say_bytes([data])
-
-    def _send_size(self) -> None:
-        rows, columns = _window()
-        if not self._read_only:
-            self._send({"do": "resize", "rows": rows, "columns": columns})
-
-    def _type(self, data: bytes, poll: select.poll) -> bool:
-        """Pass keys on; False when the detach keys were typed."""
-        if not data:  # stdin ended: go on watching
-            poll.unregister(0)
-            return True
-        typed, detach = self._look_for_keys(data)
-        if typed and not self._read_only:
-            self._send({"do": "input", "base64": base64.b64encode(typed).decode("ascii")})
-        return not detach
-
-    def _look_for_keys(self, data: bytes) -> tuple[bytes, bool]:
-        """What to pass on; keys that may become the detach sequence are held back."""
-        passed = bytearray()
-        for byte in data:
-            self._held += bytes([byte])
-            if self._held == self._keys:
-                return bytes(passed), True
-            while self._held and not self._keys.startswith(self._held):
-                passed.append(self._held[0])
-                self._held = self._held[1:]
-        return bytes(passed), False
-
-    def _send(self, request: dict[str, object]) -> None:
-        self._link.send(json.dumps(request).encode() + b"\n")
-
-
-class _Restore:
-    """Gives our terminal its old settings back."""
-
-    def __init__(self, settings: list[Any] | None) -> None:
-        self._settings = settings
-
-    def __call__(self) -> None:
-        if self._settings is not None:
-            import termios
-
-            termios.tcsetattr(sys.stdin.fileno(), termios.TCSAFLUSH, self._settings)
+    if not info.is_active:
+        raise Refused(
+            f"{name} has ended: {describe(info)}", hint=f"holdfast logs {name} has its output"
+        )
+    if info.state is State.ORPHANED:
+        raise _without_terminal(info)
+    if os.environ.get(STAMP) == info.id:
+        raise Refused(
+            f"{name} is the run that this command was typed in",
+            hint="a terminal can't show itself",
+        )

@@ -124,6 +124,7 @@ class StartRequest:
             resumed_from=self.resumed_from,
             worktree=worktree,
             stdin_path=stdin_path,
+            window=_window() if self.pty else None,
         )
 
     def _environment(self, home_path: str, run_id: str) -> dict[str, str]:
@@ -139,6 +140,18 @@ class StartRequest:
             else:
                 environment[name] = value
         return {**environment, STAMP: run_id, "HOLDFAST_HOME": home_path}
+
+
+def _window() -> dict[str, Any] | None:
+    """The window that the caller looks at, if any: a terminal that is made for a run begins so."""
+    for fd in (0, 1, 2):
+        try:
+            size = os.get_terminal_size(fd)
+        except OSError:
+            continue
+        if size.lines and size.columns:
+            return {"rows": size.lines, "columns": size.columns}
+    return None
 
 
 def _wanted(options: Mapping[str, Any], stdin: object) -> Wanted:

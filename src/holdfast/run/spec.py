@@ -106,6 +106,7 @@ class RunSpec(Record):
     resumed_from: str | None = None
     worktree: dict[str, Any] | None = None  # where it was made for this run
     stdin_path: str | None = None  # what the workload reads, when wanted.stdin is "file"
+    window: dict[str, Any] | None = None  # rows and columns of the caller's terminal, for a pty
     schema: int = SCHEMA
 
     @property

@@ -38,6 +38,12 @@ class Client:
         self._connection = connection
         self._incoming = b""
         self._outgoing = bytearray()
+        self._dismissed = False
+
+    @property
+    def backlog(self) -> int:
+        """How many bytes the client has not taken yet."""
+        return len(self._outgoing)
 
     def answer(self, document: dict[str, Any]) -> None:
         """Send one JSON line."""
@@ -45,11 +51,19 @@ class Client:
 
     def send(self, data: bytes) -> None:
         """Send bytes; never blocks. A client that lets too much pile up is dropped."""
+        if self._dismissed:
+            return
         self._outgoing += data
         if len(self._outgoing) > LARGEST_BACKLOG:
             self.close()
         else:
             self._flush()
+
+    def dismiss(self, last_words: bytes) -> None:
+        """Forget what waits for the client, say this instead, and hang up once it is taken."""
+        self._outgoing = bytearray(last_words)
+        self._dismissed = True
+        self._flush()
 
     def close(self) -> None:
         """Hang up."""
@@ -103,6 +117,9 @@ class Client:
             self._server.want_write(self, self._connection)
             return
         except OSError:
+            self.close()
+            return
+        if self._dismissed:
             self.close()
             return
         self._server.want_read(self, self._connection)

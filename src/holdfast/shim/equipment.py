@@ -52,8 +52,8 @@ def _terminal(supervisor: Supervisor) -> Terminal:
     terminal = Terminal(supervisor)
     supervisor.use_terminal = terminal.use
     supervisor.before_ending.append(terminal.drain)
-    if supervisor.master is not None:
-        terminal.use(supervisor.master)
+    if supervisor.terminal is not None:
+        terminal.use(supervisor.terminal)
     return terminal
 
 

@@ -15,12 +15,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.run.directory import RunDirectory
     from holdfast.run.spec import RunSpec
+    from holdfast.shim.terminal import Ends
 
 LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-def fork_child(spec: RunSpec, directory: RunDirectory) -> tuple[WaitingChild, int | None]:
-    """Fork the waiting child with its standard files in place; with --pty also our end of it."""
+def fork_child(spec: RunSpec, directory: RunDirectory) -> tuple[WaitingChild, Ends | None]:
+    """Fork the waiting child with its standard files in place; with --pty also its terminal."""
     if spec.pty:
         return _fork_on_terminal(spec)
     opened = [_open_stdin(spec, directory), os.open(directory.output_path, LOG_FLAGS, 0o600)]
@@ -41,24 +42,23 @@ def fork_child(spec: RunSpec, directory: RunDirectory) -> tuple[WaitingChild, in
     return waiting, None
 
 
-def _fork_on_terminal(spec: RunSpec) -> tuple[WaitingChild, int]:
+def _fork_on_terminal(spec: RunSpec) -> tuple[WaitingChild, Ends]:
     from holdfast.shim.terminal import make_controlling, open_terminal
 
-    master, slave = open_terminal()
+    ends = open_terminal(spec.window)
     environment = {"TERM": "xterm-256color", **spec.env}
-    try:
-        waiting = fork_waiting(
-            spec.command,
-            spec.cwd,
-            environment,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            prepare=make_controlling,
-        )
-    finally:
-        os.close(slave)
-    return waiting, master
+    for name in ("LINES", "COLUMNS"):  # of the caller's window; this one's size is the terminal's
+        environment.pop(name, None)
+    waiting = fork_waiting(
+        spec.command,
+        spec.cwd,
+        environment,
+        stdin=ends.workloads,
+        stdout=ends.workloads,
+        stderr=ends.workloads,
+        prepare=make_controlling,
+    )
+    return waiting, ends
 
 
 def log_size(directory: RunDirectory) -> int:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.run.directory import RunDirectory
     from holdfast.run.spec import RunSpec
     from holdfast.shim.journal import Journal
+    from holdfast.shim.terminal import Ends
 
 _INNER_SECONDS = 20.0  # how long an inner run may take to stop, beyond its grace
 
@@ -80,8 +81,8 @@ class Supervisor:
         self.after_ending: list[Callable[[], None]] = []
         self.usage: Callable[[], dict[str, Any] | None] = lambda: None
         self.tell: Callable[..., None] = lambda _event, **_more: None  # --notify
-        self.master: int | None = None  # our end of a --pty run's terminal
-        self.use_terminal: Callable[[int], None] | None = None
+        self.terminal: Ends | None = None  # of a --pty run
+        self.use_terminal: Callable[[Ends], None] | None = None
         self.shells: tuple[ProcessIdentity, ...] = ()  # wrappers that are shells
         self._workload_may_outlive = False
         self._root_is_child = False
@@ -106,9 +107,9 @@ class Supervisor:
         if self.tree.reaper is None:  # an adopter starts a new attempt: that one is below us
             self.tree.close()
             self.tree = Tree(reaper=ProcessIdentity.current(), spare=self._is_spared)
-        waiting, self.master = stdio.fork_child(self.spec, self.directory)
-        if self.master is not None and self.use_terminal is not None:
-            self.use_terminal(self.master)
+        waiting, self.terminal = stdio.fork_child(self.spec, self.directory)
+        if self.terminal is not None and self.use_terminal is not None:
+            self.use_terminal(self.terminal)
         self.root = hold_pid(waiting.pid)
         self._root_is_child = True
         self.tree.add(self.root.identity)
@@ -240,7 +241,7 @@ class Supervisor:
     def _attempt_over(self) -> None:
         """Root and workload have ended by themselves: clear what they left, go on or finish."""
         after = self._what_next()
-        if self.spec.wanted.leftovers == "keep" or not self.tree.walk():
+        if self.spec.wanted.leftovers == "keep" or self.tree.is_empty():
             after()
             return
         self._begin_tree_stop((), self.spec.wanted.grace_seconds, signal.SIGTERM, after)

@@ -1,21 +1,23 @@
 """The terminal of a `--pty` run: the one case in which output passes through the shim.
 
-Everything that the workload writes is kept raw in output.log, whether anybody watches or not.
-Several may be attached; each gets the recent output first. The kernel hangs the terminal up when
-its shim dies: that is told in docs/guarantees.md, and the workload gets SIGHUP as on any terminal.
+Everything that the workload writes is kept raw, whether anybody watches or not; viewers get it as
+well, and can neither hold the run up nor end it. The shim keeps the workload's end open too: a
+program that closes its files and opens /dev/tty again finds it. The kernel hangs the terminal up
+when its shim dies, and the workload gets SIGHUP: docs/decisions/0008.
 """
 
 from __future__ import annotations
 
 import base64
-import errno
 import fcntl
 import os
 import struct
 import termios
 
+from holdfast.record import Record
 from holdfast.shim.loop import READ, WRITE
-from holdfast.shim.stdio import LOG_FLAGS
+from holdfast.shim.screen import RecentOutput
+from holdfast.shim.terminal_log import TerminalLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,16 +27,63 @@ if TYPE_CHECKING:
     from holdfast.shim.supervisor import Supervisor
 
 ROWS, COLUMNS = 24, 80
-REPLAY_BYTES = 64 * 1024
-LARGEST_BACKLOG = 1 << 20
+LARGEST_SIDE = 9999
+MOST_TYPED_BYTES = 1 << 20
+MOST_UNSEEN_BYTES = 1 << 20  # a viewer that is further behind is let go of
+REDRAW_SECONDS = 0.1
+
+_READ_BYTES = 8192  # the kernel hands out up to 4096 at a time
+_BATCH_BYTES = 64 * 1024
+_LAST_BYTES = 256 * 1024  # more than the kernel can hold of a terminal's output
+_TYPE_BYTES = 4096
+_BELL = b"\a"
+# CAN ends whatever sequence the viewer's terminal is in the middle of.
+_TOO_SLOW = b"\x18\r\n[holdfast: you are too far behind; attach again]\r\n"
 
 
-def open_terminal() -> tuple[int, int]:
-    """The shim's end and the workload's end of a new terminal."""
-    master, slave = os.openpty()
-    os.set_blocking(master, False)
-    _set_size(master, ROWS, COLUMNS)
-    return master, slave
+class Ends(Record):
+    """Both ends of a terminal: ours and the workload's."""
+
+    ours: int
+    workloads: int
+
+    def close(self) -> None:
+        """Where nobody else has the workload's end open, this hangs the terminal up."""
+        os.close(self.ours)
+        os.close(self.workloads)
+
+
+class Size(Record):
+    """Of a window, in characters."""
+
+    rows: int
+    columns: int
+
+    @classmethod
+    def of(cls, document: dict[str, Any] | None) -> Size | None:
+        """As a request or a spec says it; None where that is not the size of a window."""
+        rows, columns = ((document or {}).get(side) for side in ("rows", "columns"))
+        if not isinstance(rows, int) or not isinstance(columns, int):
+            return None
+        is_window = 0 < rows <= LARGEST_SIDE and 0 < columns <= LARGEST_SIDE
+        return cls(rows, columns) if is_window else None
+
+    def give(self, fd: int) -> None:
+        """Where it is new, the kernel sends SIGWINCH to the terminal's foreground processes."""
+        window = struct.pack("HHHH", self.rows, self.columns, 0, 0)
+        fcntl.ioctl(fd, termios.TIOCSWINSZ, window)
+
+    def other(self) -> Size:
+        """One that differs a little."""
+        return self.replace(rows=self.rows - 1 if self.rows > 1 else 2)
+
+
+def open_terminal(window: dict[str, Any] | None) -> Ends:
+    """A new terminal with that window, or the usual one."""
+    ends = Ends(*os.openpty())
+    os.set_blocking(ends.ours, False)
+    (Size.of(window) or Size(ROWS, COLUMNS)).give(ends.ours)
+    return ends
 
 
 def make_controlling() -> None:
@@ -42,8 +91,21 @@ def make_controlling() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
-def _set_size(fd: int, rows: int, columns: int) -> None:
-    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+class Viewer:
+    """Somebody who is attached."""
+
+    def __init__(self, client: Client, request: dict[str, Any]) -> None:
+        self.client = client
+        self.read_only = bool(request.get("read_only"))
+        self.size = None if self.read_only else Size.of(request)
+
+    def show(self, data: bytes) -> bool:
+        """Send output; False when the viewer is too far behind, and was let go of."""
+        if self.client.backlog + len(data) > MOST_UNSEEN_BYTES:
+            self.client.dismiss(_TOO_SLOW)
+            return False
+        self.client.send(data)
+        return True
 
 
 class Terminal:
@@ -51,64 +113,107 @@ class Terminal:
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
-        self._master = -1
-        self._log = os.open(supervisor.directory.output_path, LOG_FLAGS, 0o600)
+        self._ends: Ends | None = None
+        self._log = TerminalLog(supervisor)
+        self._recent = RecentOutput()
         self._typed = bytearray()
-        self._viewers: list[Client] = []
-        self._size = (ROWS, COLUMNS)
+        self._viewers: dict[Client, Viewer] = {}  # the one whose window counts comes last
+        self._size = Size.of(supervisor.spec.window) or Size(ROWS, COLUMNS)
 
-    def use(self, master: int) -> None:
-        """Serve a new attempt's terminal."""
-        self._let_go()
-        self._master = master
-        _set_size(master, *self._size)
-        self._supervisor.loop.watch(master, READ, "terminal", self._serve)
+    def use(self, ends: Ends) -> None:
+        """Serve a new attempt's terminal; all that the last one wrote is kept first."""
+        self._finish_attempt()
+        self._ends = ends
+        self._size.give(ends.ours)
+        self._supervisor.loop.watch(ends.ours, READ, "terminal", self._serve)
+
+    def drain(self) -> None:
+        """The run is about to end: keep what the workload wrote last."""
+        self._finish_attempt()
+        self._log.close()
 
     def write(self, data: bytes) -> str | None:
         """Type on the terminal, or say why not."""
-        if self._master < 0:
-            return "the terminal is closed"
-        if len(self._typed) + len(data) > LARGEST_BACKLOG:
+        if self._ends is None:
+            return "it has no terminal any more"
+        if len(self._typed) + len(data) > MOST_TYPED_BYTES:
             return "the workload does not read its input: more than 1 MiB waits already"
         self._typed += data
-        self._supervisor.loop.watch(self._master, READ | WRITE, "terminal", self._serve)
+        self._supervisor.loop.watch(self._ends.ours, READ | WRITE, "terminal", self._serve)
         return None
+
+    # --- viewers -----------------------------------------------------------------------
 
     def attach(self, client: Client, request: dict[str, Any]) -> None:
         """From here on the client gets raw output; it sends `input` and `resize` requests."""
-        client.answer({"ok": True})
-        client.on_close = lambda: self._viewers.remove(client)
-        self._viewers.append(client)
-        client.send(self._recent())
-        if not request.get("read_only"):
-            self.resize(client, request)
-
-    def input(self, _client: Client, request: dict[str, Any]) -> None:
-        """Bytes typed by a viewer."""
-        self.write(base64.b64decode(request["base64"]))
-
-    def resize(self, _client: Client, request: dict[str, Any]) -> None:
-        """The size of the viewer's window; the workload gets SIGWINCH from the kernel."""
-        rows, columns = int(request.get("rows") or 0), int(request.get("columns") or 0)
-        if not (0 < rows < 10000 and 0 < columns < 10000):
+        if client in self._viewers:
             return
-        self._size = (rows, columns)
-        if self._master >= 0:
-            _set_size(self._master, rows, columns)
+        if self._ends is None and self._supervisor.journal.facts.restart is None:
+            error = "its terminal went with the shim that died"
+            client.answer({"ok": False, "code": "no-terminal", "error": error})
+            return
+        viewer = self._viewers[client] = Viewer(client, request)
+        client.on_close = lambda: self._left(client)
+        client.answer({"ok": True})
+        viewer.show(self._recent.replay())
+        if viewer.size is not None and not self._resize(viewer.size):
+            self._redraw()
 
-    def drain(self) -> None:
-        """Keep what the workload wrote last."""
-        while self._master >= 0 and self._read():
-            continue
-        self._let_go()
+    def input(self, client: Client, request: dict[str, Any]) -> None:
+        """Bytes typed by a viewer."""
+        viewer = self._viewer(client)
+        if viewer is not None and not viewer.read_only:
+            try:
+                typed = base64.b64decode(request["base64"])
+            except (KeyError, TypeError, ValueError):  # an answer would be shown as output
+                client.close()
+                return
+            if self.write(typed) is not None:
+                viewer.show(_BELL)
 
-    def _recent(self) -> bytes:
-        fd = os.open(self._supervisor.directory.output_path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            size = os.fstat(fd).st_size
-            return os.pread(fd, REPLAY_BYTES, max(0, size - REPLAY_BYTES))
-        finally:
-            os.close(fd)
+    def resize(self, client: Client, request: dict[str, Any]) -> None:
+        """The size of the viewer's window. The last one to say it decides."""
+        viewer, size = self._viewer(client), Size.of(request)
+        if viewer is not None and not viewer.read_only and size is not None:
+            viewer.size = size
+            self._viewers[client] = self._viewers.pop(client)
+            self._resize(size)
+
+    def _viewer(self, client: Client) -> Viewer | None:
+        viewer = self._viewers.get(client)
+        if viewer is None:
+            client.answer({"ok": False, "error": "attach first"})
+        return viewer
+
+    def _left(self, client: Client) -> None:
+        """The window is now that of whoever is still there and decided last."""
+        self._viewers.pop(client, None)
+        sizes = [viewer.size for viewer in self._viewers.values() if viewer.size is not None]
+        if sizes:
+            self._resize(sizes[-1])
+
+    def _resize(self, size: Size) -> bool:
+        """Whether that changed anything."""
+        if size == self._size:
+            return False
+        self._size = size
+        self._apply_size()
+        return True
+
+    def _apply_size(self) -> None:
+        if self._ends is not None:
+            self._size.give(self._ends.ours)
+
+    def _redraw(self) -> None:
+        """Make a full-screen program draw everything again, as after a change of its window.
+
+        Apart in time: two changes at once are one signal, and the size then is what it was.
+        """
+        if self._ends is not None and _reads_keys(self._ends.workloads):
+            self._size.other().give(self._ends.ours)
+            self._supervisor.loop.after("redraw", REDRAW_SECONDS, self._apply_size)
+
+    # --- the terminal ------------------------------------------------------------------
 
     def _serve(self, events: int) -> None:
         if events & WRITE:
@@ -116,40 +221,59 @@ class Terminal:
         if events & ~WRITE:
             self._read()
 
-    def _read(self) -> bool:
-        """One read; False when there is nothing more, now or ever."""
-        try:
-            data = os.read(self._master, 65536)
-        except BlockingIOError:
-            return False
-        except OSError as error:
-            if error.errno != errno.EIO:  # EIO: nobody has the other end open any more
-                raise
-            data = b""
+    def _read(self) -> int:
+        """Take some of what there is, keep it and show it; how many bytes that was."""
+        data = self._take()
         if not data:
-            self._let_go()
-            return False
-        self._keep(data)
-        for viewer in list(self._viewers):
-            viewer.send(data)
-        return True
+            return 0
+        self._recent.add(data)
+        self._log.add(data)
+        for client, viewer in list(self._viewers.items()):
+            if not viewer.show(data):
+                self._left(client)
+        return len(data)
 
-    def _keep(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._log, view) :]
+    def _take(self) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
+        while self._ends is not None and size < _BATCH_BYTES:
+            try:
+                piece = os.read(self._ends.ours, _READ_BYTES)
+            except BlockingIOError:
+                break
+            except OSError:  # hung up, by somebody with the right to
+                self._let_go()
+                break
+            pieces.append(piece)
+            size += len(piece)
+        return b"".join(pieces)
 
     def _type(self) -> None:
+        if self._ends is None:
+            return
         try:
-            written = os.write(self._master, self._typed[:4096])
-            del self._typed[:written]
+            written = os.write(self._ends.ours, self._typed[:_TYPE_BYTES])
         except BlockingIOError:
             return
+        del self._typed[:written]
         if not self._typed:
-            self._supervisor.loop.watch(self._master, READ, "terminal", self._serve)
+            self._supervisor.loop.watch(self._ends.ours, READ, "terminal", self._serve)
+
+    def _finish_attempt(self) -> None:
+        """Bounded: what outlives an attempt may write for ever."""
+        left = _LAST_BYTES
+        while left > 0 and (taken := self._read()):
+            left -= taken
+        self._let_go()
 
     def _let_go(self) -> None:
-        if self._master >= 0:
-            self._supervisor.loop.unwatch(self._master)
-            os.close(self._master)
-            self._master = -1
+        ends, self._ends = self._ends, None
+        self._typed.clear()
+        if ends is not None:
+            self._supervisor.loop.unwatch(ends.ours)
+            ends.close()
+
+
+def _reads_keys(fd: int) -> bool:
+    """Whether a program reads single keys, as those that draw a screen do, and not lines."""
+    return not termios.tcgetattr(fd)[3] & termios.ICANON
