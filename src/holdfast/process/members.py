@@ -132,6 +132,15 @@ class Tree:
         self.is_proven_empty = nobody_before and self.saw_all and not self._held
         return members
 
+    def is_empty(self) -> bool:
+        """Whether nobody is left, proven: who ended just now takes a second walk."""
+        for _ in range(2):
+            if self.walk():
+                return False
+            if self.is_proven_empty:
+                return True
+        return False
+
     def _adopt(
         self,
         pid: int,
