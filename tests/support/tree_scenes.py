@@ -14,6 +14,8 @@ import os
 import resource
 import select
 import signal
+import subprocess
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -439,3 +441,22 @@ def walk_a_tree() -> Facts:
     facts["bystander_untouched"] = bystander.untouched()
     bystander.end()
     return facts
+
+
+def run_that_leaves_a_comet(home: str, rounds: int) -> list[Facts]:
+    """A whole run, through the command line, whose root ends while a comet is on its way."""
+    comet = "import os\nwhile True:\n    if os.fork():\n        os._exit(0)\n"
+    script = f'"{sys.executable}" -c "{comet}" & sleep 0.3'
+    answers = []
+    for number in range(rounds):
+        before = living()
+        env = {**os.environ, "HOLDFAST_HOME": f"{home}/{number}"}
+        holdfast = [sys.executable, "-m", "holdfast"]
+        run = [*holdfast, "run", "-F", "-n", "comet", "--grace", "1", "sh", "-c", script]
+        code = subprocess.run(run, env=env, check=False).returncode
+        left = left_over(before)
+        status = subprocess.run(
+            [*holdfast, "status", "--json", "comet"], env=env, check=True, capture_output=True
+        )
+        answers.append({"code": code, "left": left, **json.loads(status.stdout)})
+    return answers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -144,3 +145,12 @@ def test_S2_walk_finds_all_below_and_nobody_else() -> None:
     assert facts["parents_right"]
     assert facts["all_same"]
     assert facts["bystander_untouched"]
+
+
+def test_S2_run_whose_root_ends_beside_a_comet_leaves_nobody(tmp_path: Path) -> None:
+    needs("root", "pid_namespace")
+    scene = tree_scenes.run_that_leaves_a_comet
+    for facts in run_in(Place(), scene, home=str(tmp_path), rounds=3, timeout=100):
+        assert facts["left"] == {}
+        assert (facts["code"], facts["outcome"]) == (0, "succeeded")
+        assert facts["cleanup"]["complete"] is True
