@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
+from holdfast.manage.plaintext import printable
 from holdfast.manage.units import age, duration, size
 
 TYPE_CHECKING = False
@@ -31,7 +32,6 @@ __all__ = [
 ]
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
-_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 DEFAULT_COLUMNS = 80
 
 
@@ -65,18 +65,6 @@ def columns() -> int:
         return os.get_terminal_size(sys.stdout.fileno()).columns or DEFAULT_COLUMNS
     except (OSError, ValueError, AttributeError):
         return DEFAULT_COLUMNS
-
-
-def printable(text: str) -> str:
-    """The text without anything that moves the cursor, hides or reverses what is shown."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        character
-        if character.isprintable() and character not in _BIDI
-        else character.encode("unicode_escape").decode("ascii")
-        for character in text
-    )
 
 
 def width(text: str) -> int:

@@ -1,0 +1,189 @@
+"""A run's samples as the four charts: CPU, memory, I/O, processes. Pure. Unknown stays unknown."""
+
+from __future__ import annotations
+
+import enum
+
+from holdfast.manage.report.series import Line, Shape
+from holdfast.manage.report.stretches import Lack, holes, lack_of
+from holdfast.process.samples import tree_figure
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from holdfast.manage.report.series import Point
+
+    Json = dict[str, Any]
+    Read = Callable[[Json], float | None]
+
+
+class Measure(enum.StrEnum):
+    """What the numbers of a chart are."""
+
+    PERCENT = "percent of one core"
+    BYTES = "bytes"
+    BYTES_PER_SECOND = "bytes per second"
+    NUMBER = "number"
+
+
+class Chart(Record):
+    """Lines that share an axis. The first is the one that matters most."""
+
+    key: str
+    title: str
+    measure: Measure
+    lines: tuple[Line, ...]
+    limit: float | None = None  # what was asked for as the most
+
+    def highest(self) -> float | None:
+        """Of all lines."""
+        peaks = [peak[1] for line in self.lines if (peak := line.peak()) is not None]
+        return max(peaks, default=None)
+
+    def to_json(self) -> Json:
+        """All of its points."""
+        return {
+            "key": self.key,
+            "title": self.title,
+            "unit": self.measure.value,
+            "limit": self.limit,
+            "lines": [line.to_json() for line in self.lines],
+        }
+
+
+class Samples:
+    """The rows of a trace on the run's own clock."""
+
+    def __init__(
+        self, times: Sequence[float], rows: Sequence[Json], interval_seconds: float
+    ) -> None:
+        self.times = times
+        self.rows = rows
+        self._holes = {hole.begin: hole.end for hole in holes(times, interval_seconds)}
+
+    def line(self, key: str, name: str, shape: Shape, read: Read) -> Line:
+        """One figure of every row. A row without it, and a hole between rows, is a break."""
+        points: list[Point] = []
+        for at, row in zip(self.times, self.rows, strict=True):
+            points.append((at, read(row)))
+            if at in self._holes:
+                points.append((at, None))
+        return Line(key, name, shape, tuple(points))
+
+    def rare(self, key: str, name: str, read: Read) -> Line:
+        """A figure that most rows don't ask for: those are no break, what was not measured is."""
+        points: list[Point] = []
+        for at, row in zip(self.times, self.rows, strict=True):
+            value = read(row)
+            if value is not None or lack_of(row) is not None:
+                points.append((at, value))
+            if at in self._holes:
+                points.append((at, None))
+        return Line(key, name, Shape.LEVEL, tuple(points))
+
+    def rate(self, key: str, name: str, figure: str) -> Line:
+        """How fast a count since the start grows: a mean between two rows that have it."""
+        points: list[Point] = [(0.0, None)] if self.rows else []
+        before: tuple[float, float] | None = (0.0, 0.0)
+        for at, row in zip(self.times, self.rows, strict=True):
+            total = _transferred(row, figure)
+            if total is not None:
+                points.append((at, _rate(before, at, total)))
+                before = (at, total)
+            if at in self._holes:  # how it spread over that time, nobody knows
+                points.append((self._holes[at], None))
+                before = None
+        return Line(key, name, Shape.MEAN, tuple(points))
+
+
+def _transferred(row: Json, figure: str) -> float | None:
+    # `chars` is in every row that added up the whole tree; others may have one process alone.
+    if (row.get("tree") or {}).get("chars") is None:
+        return None
+    return _number(tree_figure(row, figure))
+
+
+def _rate(before: tuple[float, float] | None, at: float, total: float) -> float | None:
+    """None where the count began anew: other processes are counted since, or another shim."""
+    if before is None or at <= before[0] or total < before[1]:
+        return None
+    return round((total - before[1]) / (at - before[0]), 1)
+
+
+def charts(samples: Samples, memory_max_bytes: float | None) -> tuple[Chart, ...]:
+    """The four charts; lines that never had a value, or nothing to add, are left out."""
+    return (
+        Chart("cpu", "CPU", Measure.PERCENT, _with_workload(samples, "cpu_percent")),
+        Chart("memory", "Memory", Measure.BYTES, _memory(samples), memory_max_bytes),
+        Chart("io", "I/O", Measure.BYTES_PER_SECOND, _io(samples)),
+        Chart("processes", "Processes", Measure.NUMBER, _processes(samples)),
+    )
+
+
+def _with_workload(samples: Samples, figure: str) -> tuple[Line, ...]:
+    tree = samples.line(
+        "tree", "whole tree", Shape.LEVEL, lambda row: _number(tree_figure(row, figure))
+    )
+    own = samples.line(
+        "workload", "workload alone", Shape.LEVEL, lambda row: _number(row.get(figure))
+    )
+    return (tree, own) if own.is_known and own.points != tree.points else (tree,)
+
+
+def _memory(samples: Samples) -> tuple[Line, ...]:
+    lines = [
+        line.replace(name=f"{line.name}, resident") for line in _with_workload(samples, "rss_bytes")
+    ]
+    pss = samples.rare("pss", "whole tree, shared pages once (PSS)", _tree_number("pss_bytes"))
+    swap = samples.rare("swap", "whole tree, swapped out", _tree_number("swap_bytes"))
+    lines += [pss] if pss.is_known else []
+    lines += [swap] if (swap.peak() or (0, 0))[1] > 0 else []
+    return tuple(lines)
+
+
+def _io(samples: Samples) -> tuple[Line, ...]:
+    read = samples.rate("read", "read from storage", "read_bytes")
+    write = samples.rate("write", "written to storage", "write_bytes")
+    return (read, write)
+
+
+def _processes(samples: Samples) -> tuple[Line, ...]:
+    alive = samples.line("tree", "whole tree, without wrappers", Shape.COUNT, _count)
+    zombies = samples.rare("zombies", "ended and not waited for", _tree_number("zombies"))
+    return (alive, zombies) if (zombies.peak() or (0, 0))[1] > 0 else (alive,)
+
+
+def _count(row: Json) -> float | None:
+    """Wrappers without a workload are nobody's; that nobody is left is known."""
+    if lack_of(row) not in (None, Lack.NO_PROCESS):
+        return None
+    return _number((row.get("tree") or {}).get("processes"))
+
+
+def _tree_number(figure: str) -> Read:
+    return lambda row: _number(tree_figure(row, figure))
+
+
+def _number(value: object) -> float | None:
+    """A figure of a file that anybody may have edited."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return value if value >= 0 and value != float("inf") else None
+
+
+def mean_cpu_percent(samples: Samples) -> float | None:
+    """From CPU time, not from the samples: a thinned trace keeps more of the high ones."""
+    used = passed = 0.0
+    before: tuple[float, float] | None = None
+    for at, row in zip(samples.times, samples.rows, strict=True):
+        seconds = _number(tree_figure(row, "cpu_seconds"))
+        if seconds is None:
+            before = None if lack_of(row) is not None else before
+            continue
+        if before is not None and seconds >= before[1]:
+            used, passed = used + seconds - before[1], passed + at - before[0]
+        before = (at, seconds)
+    return round(100 * used / passed, 1) if passed > 0 else None

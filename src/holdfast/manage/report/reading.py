@@ -1,0 +1,64 @@
+"""Reads all that a report is made of, once. Takes no lock and writes nothing."""
+
+from __future__ import annotations
+
+from holdfast.errors import HoldfastError
+from holdfast.process.clock import wall_clock
+from holdfast.record import Record
+from holdfast.run.durable import read_lines
+from holdfast.run.facts import RunFacts
+from holdfast.run.lifecycle import fold
+from holdfast.run.trace import read_rows
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.manage.info import RunInfo
+    from holdfast.manage.runs import Run
+    from holdfast.run.directory import RunDirectory
+    from holdfast.run.events import Event
+
+    Json = dict[str, Any]
+
+
+class Material(Record):
+    """A run's files as they were at one look."""
+
+    info: RunInfo
+    facts: RunFacts
+    events: tuple[Event, ...]
+    rows: tuple[Json, ...]  # of the trace
+    anomalies: tuple[Json, ...]
+    signals: tuple[Json, ...]
+    looked_at: str
+
+
+def read_material(run: Run) -> Material:
+    """The run at one look. What can't be read is left out; the info's evidence says why."""
+    directory = run.directory
+    info = run.info()
+    events = _events(directory)
+    return Material(
+        info,
+        fold(events) if events else RunFacts(),
+        events,
+        tuple(row for row in read_rows(directory.trace_path) if isinstance(row.get("tree"), dict)),
+        tuple(_lines(directory.anomalies_path)),
+        tuple(_lines(directory.signals_path)),
+        wall_clock(),
+    )
+
+
+def _events(directory: RunDirectory) -> tuple[Event, ...]:
+    try:
+        return directory.read_events().events
+    except (HoldfastError, OSError):
+        return ()
+
+
+def _lines(path: str) -> list[Json]:
+    try:
+        return read_lines(path)
+    except OSError:
+        return []

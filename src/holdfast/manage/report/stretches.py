@@ -1,0 +1,122 @@
+"""Where a run was not measured, and why. Pure.
+
+A stretch is said, and drawn as a gap: not knowing is neither 0 nor the value before.
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import statistics
+
+from holdfast.process.samples import tree_figure
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    Json = dict[str, Any]
+
+_LATE_INTERVALS = 3
+_LATE_SECONDS = 1.0  # a loaded machine
+_NEIGHBOURS = 8  # samples on either side, that tell whether the trace was thinned here
+_WIDE = 1.5  # intervals: further apart than it was measured
+_FEW = 2
+_UNUSUAL = 16  # thinning keeps half of each eight rows: twice eight can be missing in between
+
+
+class Lack(enum.StrEnum):
+    """Why there are no figures."""
+
+    UNRESOLVED = "unresolved"
+    NO_WORKLOAD = "no workload"
+    NO_PROCESS = "no process"
+    NO_SAMPLES = "no samples"
+
+
+MEANING = {
+    Lack.UNRESOLVED: "it was not known which process is the workload",
+    Lack.NO_WORKLOAD: "the workload had ended; only wrappers were left",
+    Lack.NO_PROCESS: "no process was alive",
+    Lack.NO_SAMPLES: "nobody measured",
+}
+
+
+class Stretch(Record):
+    """A time without figures, in seconds since the start."""
+
+    lack: Lack
+    begin: float
+    end: float
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.begin
+
+    def to_json(self) -> Json:
+        """With its meaning in words."""
+        why = MEANING[self.lack]
+        return {"lack": self.lack.value, "from": self.begin, "to": self.end, "why": why}
+
+
+def lack_of(row: Json) -> Lack | None:
+    """Why a row has no figures; None where it has."""
+    if tree_figure(row, "rss_bytes") is not None:
+        return None
+    if row.get("resolution") == "unresolved":
+        return Lack.UNRESOLVED
+    if (row.get("tree") or {}).get("processes") == 0:
+        return Lack.NO_PROCESS
+    return Lack.NO_WORKLOAD
+
+
+def unmeasured(
+    times: Sequence[float], rows: Sequence[Json], seconds: float, interval_seconds: float
+) -> tuple[Stretch, ...]:
+    """All stretches in order: rows without figures, and times without rows."""
+    found = _without_figures(times, rows, seconds) + holes(times, interval_seconds)
+    late = _late(interval_seconds)
+    first, last = (times[0], times[-1]) if times else (seconds, seconds)
+    if first > late or not times:
+        found.append(Stretch(Lack.NO_SAMPLES, 0.0, first))
+    if seconds - last > late:
+        found.append(Stretch(Lack.NO_SAMPLES, last, seconds))
+    told = [stretch for stretch in found if stretch.seconds > 0]
+    return tuple(sorted(told, key=lambda stretch: stretch.begin))
+
+
+def _without_figures(times: Sequence[float], rows: Sequence[Json], seconds: float) -> list[Stretch]:
+    """Each lasts until the row that says something else, the last one until it is over."""
+    found: list[Stretch] = []
+    now: Lack | None = None
+    for at, row in zip(times, rows, strict=True):
+        lack = lack_of(row)
+        if lack is not now:
+            if now is not None:
+                found[-1] = found[-1].replace(end=at)
+            if lack is not None:
+                found.append(Stretch(lack, at, at))
+        now = lack
+    if now is not None:
+        found[-1] = found[-1].replace(end=max(seconds, found[-1].begin))
+    return found
+
+
+def holes(times: Sequence[float], interval_seconds: float) -> list[Stretch]:
+    """Times between two samples that are longer than the interval, or thinning, accounts for."""
+    steps = [after - before for before, after in itertools.pairwise(times)]
+    found = []
+    for place, step in enumerate(steps):
+        if step <= _late(interval_seconds):
+            continue
+        around = steps[max(0, place - _NEIGHBOURS) : place] + steps[place + 1 :][:_NEIGHBOURS]
+        wide = sum(other > _WIDE * interval_seconds for other in around)
+        if wide <= _FEW or step > _UNUSUAL * statistics.median(around):
+            found.append(Stretch(Lack.NO_SAMPLES, times[place], times[place + 1]))
+    return found
+
+
+def _late(interval_seconds: float) -> float:
+    return max(_LATE_SECONDS, _LATE_INTERVALS * interval_seconds)

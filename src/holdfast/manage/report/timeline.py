@@ -1,0 +1,267 @@
+"""Puts a run's facts and samples together into one frozen snapshot, which every reporter shows.
+
+Pure aggregation: it reads no file and no clock (`reading.py` does), and prints nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+
+from holdfast.manage.report.figures import Samples, charts, mean_cpu_percent
+from holdfast.manage.report.marks import (
+    AnomalyRow,
+    SignalRow,
+    anomaly_rows,
+    event_marks,
+    marks,
+    one_line,
+    signal_rows,
+)
+from holdfast.manage.report.runclock import boot_of, clock_of
+from holdfast.manage.report.stretches import Stretch, unmeasured
+from holdfast.process.clock import seconds_of
+from holdfast.record import Record
+from holdfast.run.events import Kind
+from holdfast.run.facts import State
+from holdfast.run.trace import UsagePeaks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from holdfast.manage.info import RunInfo
+    from holdfast.manage.report.figures import Chart
+    from holdfast.manage.report.marks import Mark
+    from holdfast.manage.report.reading import Material
+    from holdfast.manage.report.runclock import RunClock
+
+    Json = dict[str, Any]
+
+
+class Finding(Record):
+    """Who was taken for the workload from some time on, and why."""
+
+    seconds: float
+    resolution: str
+    workload: str | None
+    wrappers: tuple[str, ...]
+    why: str
+
+    def to_json(self) -> Json:
+        return {**self.as_dict(), "wrappers": list(self.wrappers)}
+
+
+class AttemptRow(Record):
+    """One start of the command."""
+
+    attempt: int
+    seconds: float
+    started_at: str
+    lasted_seconds: float | None
+    root_pid: int | None
+    exit_code: int | None
+    signal: int | None
+    outcome: str | None
+
+    def to_json(self) -> Json:
+        return self.as_dict()
+
+
+class Snapshot(Record):
+    """A run over time, at one look. All times are seconds since its first attempt's start."""
+
+    info: RunInfo
+    looked_at: str
+    origin_at: str | None
+    seconds: float  # how long the axis is
+    interval_seconds: float | None
+    sample_count: int
+    charts: tuple[Chart, ...]
+    stretches: tuple[Stretch, ...]
+    marks: tuple[Mark, ...]
+    attempts: tuple[AttemptRow, ...]
+    anomalies: tuple[AnomalyRow, ...]
+    signals: tuple[SignalRow, ...]
+    findings: tuple[Finding, ...]
+    usage: Json  # the contract's; None: not known
+    mean_cpu_percent: float | None
+
+    def chart(self, key: str) -> Chart:
+        """One of the four."""
+        return next(chart for chart in self.charts if chart.key == key)
+
+    @property
+    def has_figures(self) -> bool:
+        """Whether anything was measured."""
+        return any(line.is_known for chart in self.charts for line in chart.lines)
+
+    def to_json(self) -> Json:
+        """The document of `report --json`."""
+        return {
+            "schema": 1,
+            "run": self.info.to_json(),
+            "looked_at": self.looked_at,
+            "origin_at": self.origin_at,
+            "seconds": self.seconds,
+            "interval_seconds": self.interval_seconds,
+            "samples": self.sample_count,
+            "usage": self.usage,
+            "mean_cpu_percent": self.mean_cpu_percent,
+            "charts": [chart.to_json() for chart in self.charts],
+            "unmeasured": [stretch.to_json() for stretch in self.stretches],
+            "attempts": [attempt.to_json() for attempt in self.attempts],
+            "anomalies": [anomaly.to_json() for anomaly in self.anomalies],
+            "signals": [signal.to_json() for signal in self.signals],
+            "workloads": [finding.to_json() for finding in self.findings],
+            "marks": [mark.to_json() for mark in self.marks],
+        }
+
+
+def snapshot(material: Material) -> Snapshot:
+    """What the material adds up to."""
+    info, clock = material.info, clock_of(material)
+    times = _times(material.rows, clock)
+    seconds = _length(material, clock, times)
+    interval = _interval(info, times)
+    samples = Samples(times, material.rows, interval or 0.0)
+    anomalies, signals = anomaly_rows(material, clock), signal_rows(material, clock)
+    return Snapshot(
+        info=info,
+        looked_at=material.looked_at,
+        origin_at=clock.at,
+        seconds=seconds,
+        interval_seconds=interval,
+        sample_count=len(times),
+        charts=charts(samples, (info.wanted or {}).get("memory_max_bytes")),
+        stretches=unmeasured(times, material.rows, seconds, interval or 0.0),
+        marks=marks(event_marks(material, clock), anomalies, signals),
+        attempts=_attempts(material, clock),
+        anomalies=anomalies,
+        signals=signals,
+        findings=_findings(material, clock),
+        usage=_usage(material),
+        mean_cpu_percent=mean_cpu_percent(samples),
+    )
+
+
+def _times(rows: Sequence[Json], clock: RunClock) -> list[float]:
+    """Of the samples; they never go back, as the samples don't."""
+    times: list[float] = []
+    boot_id = None
+    for row in rows:
+        boot_id = boot_of(row["token"]) if row.get("token") else boot_id
+        at = clock.seconds(row["at"], row.get("boottime"), boot_id)
+        times.append(max(at, times[-1]) if times else at)
+    return times
+
+
+def _interval(info: RunInfo, times: Sequence[float]) -> float | None:
+    """What was asked for; where that can't be read, what the samples show. 0: none were wanted."""
+    asked = (info.wanted or {}).get("sample_interval_seconds")
+    if isinstance(asked, (int, float)):
+        return float(asked)
+    steps = [after - before for before, after in itertools.pairwise(times)]
+    return round(statistics.median(steps), 3) if steps else None
+
+
+def _length(material: Material, clock: RunClock, times: Sequence[float]) -> float:
+    """Until the end. An ending that nobody saw has no time: then until the last sign of life."""
+    info = material.info
+    if info.ended_at is not None:
+        ended = next((e for e in reversed(material.events) if e.at == info.ended_at), None)
+        if ended is not None and _same_boot(material):
+            return clock.seconds(ended.at, ended.boottime)
+        return clock.by_wall_clock(info.ended_at)
+    signs = [times[-1]] if times else []
+    for event in material.events:
+        if event.kind is Kind.SUPERVISED and event.facts.get("how") == "adopted":
+            if info.state is State.ENDED:
+                continue  # who came later and recorded the loss is no sign of life
+        elif info.state is not State.ENDED or event.kind in _SIGNS_OF_LIFE:
+            signs.append(clock.seconds(event.at, event.boottime))
+    last_seen = (material.facts.ending or {}).get("last_seen_at")
+    if isinstance(last_seen, str):
+        signs.append(clock.by_wall_clock(last_seen))
+    return max(signs, default=0.0)
+
+
+_SIGNS_OF_LIFE = frozenset(
+    (
+        Kind.ATTEMPT_STARTED,
+        Kind.RUNNING,
+        Kind.WORKLOAD_RESOLVED,
+        Kind.EXECED,
+        Kind.MEMBERS_SEEN,
+        Kind.ANOMALY_FIRED,
+        Kind.USAGE_READ,
+    )
+)
+
+
+def _same_boot(material: Material) -> bool:
+    boots = {
+        event.facts["shim"].get("boot_id")
+        for event in material.events
+        if event.kind is Kind.SUPERVISED
+    }
+    return len(boots) <= 1
+
+
+def _usage(material: Material) -> Json:
+    """As recorded at the end; before that, and where it is missing, as the samples say."""
+    peaks = UsagePeaks()
+    for row in material.rows:
+        peaks.add(row)
+    recorded = {k: v for k, v in (material.info.usage or {}).items() if v is not None}
+    return {**peaks.usage(), **recorded}
+
+
+def _attempts(material: Material, clock: RunClock) -> tuple[AttemptRow, ...]:
+    started = {
+        event.facts["attempt"]: clock.seconds(event.at, event.boottime)
+        for event in material.events
+        if event.kind is Kind.ATTEMPT_STARTED
+    }
+    return tuple(
+        AttemptRow(
+            attempt=one.attempt,
+            seconds=started.get(one.attempt, 0.0),
+            started_at=one.started_at,
+            lasted_seconds=_between(one.started_at, one.ended_at),
+            root_pid=one.root.get("pid"),
+            exit_code=one.exit_code,
+            signal=one.signal,
+            outcome=None if one.outcome is None else one.outcome.value,
+        )
+        for one in material.facts.attempts
+    )
+
+
+def _between(start: str, end: str | None) -> float | None:
+    return None if end is None else round(max(0.0, seconds_of(end) - seconds_of(start)), 3)
+
+
+def _findings(material: Material, clock: RunClock) -> tuple[Finding, ...]:
+    found = []
+    for event in material.events:
+        if event.kind is not Kind.WORKLOAD_RESOLVED:
+            continue
+        facts = event.facts
+        workload = facts.get("workload")
+        wrappers = [one for one in facts.get("wrappers") or () if isinstance(one, dict)]
+        found.append(
+            Finding(
+                clock.seconds(event.at, event.boottime),
+                one_line(facts.get("resolution")),
+                _process(workload) if isinstance(workload, dict) else None,
+                tuple(map(_process, wrappers)),
+                one_line(facts.get("why")),
+            )
+        )
+    return tuple(found)
+
+
+def _process(process: Json) -> str:
+    return f"{process.get('pid')} {one_line(process.get('comm'))}"
