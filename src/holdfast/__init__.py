@@ -16,35 +16,105 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.process.tree import Cleanup, stop_tree
+    from holdfast.errors import (
+        AlreadyRunning,
+        Failed,
+        HoldfastError,
+        IdentityUnproven,
+        NotFound,
+        ProcessGone,
+        Refused,
+        RunNotFound,
+        StillAlive,
+        Unavailable,
+        WrongUse,
+    )
+    from holdfast.manage.aio import AsyncRun, AsyncRuns
+    from holdfast.manage.events import Event
+    from holdfast.manage.info import RunInfo
+    from holdfast.manage.recovery import Recovered
+    from holdfast.manage.runs import Run, Runs
     from holdfast.process.identity import Look, ProcessIdentity, Proof, Verdict
     from holdfast.process.pidfile import PidFile
     from holdfast.process.signals import Delivery, Fate, send_signal
+    from holdfast.process.tree import Cleanup, Survivor, stop_tree
+    from holdfast.run.events import Kind
+    from holdfast.run.facts import State
+    from holdfast.run.outcomes import EndedBy, Outcome
+    from holdfast.run.output import Chunk
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AlreadyRunning": "errors",
+    "AsyncRun": "manage.aio",
+    "AsyncRuns": "manage.aio",
+    "Chunk": "run.output",
     "Cleanup": "process.tree",
     "Delivery": "process.signals",
+    "EndedBy": "run.outcomes",
+    "Event": "manage.events",
+    "Failed": "errors",
     "Fate": "process.signals",
+    "HoldfastError": "errors",
+    "IdentityUnproven": "errors",
+    "Kind": "run.events",
     "Look": "process.identity",
+    "NotFound": "errors",
+    "Outcome": "run.outcomes",
     "PidFile": "process.pidfile",
+    "ProcessGone": "errors",
     "ProcessIdentity": "process.identity",
     "Proof": "process.identity",
+    "Recovered": "manage.recovery",
+    "Refused": "errors",
+    "Run": "manage.runs",
+    "RunInfo": "manage.info",
+    "RunNotFound": "errors",
+    "Runs": "manage.runs",
+    "State": "run.facts",
+    "StillAlive": "errors",
+    "Survivor": "process.tree",
+    "Unavailable": "errors",
     "Verdict": "process.identity",
+    "WrongUse": "errors",
     "send_signal": "process.signals",
     "stop_tree": "process.tree",
 }
 
 __all__ = [
+    "AlreadyRunning",
+    "AsyncRun",
+    "AsyncRuns",
+    "Chunk",
     "Cleanup",
     "Delivery",
+    "EndedBy",
+    "Event",
+    "Failed",
     "Fate",
+    "HoldfastError",
+    "IdentityUnproven",
+    "Kind",
     "Look",
+    "NotFound",
+    "Outcome",
     "PidFile",
+    "ProcessGone",
     "ProcessIdentity",
     "Proof",
+    "Recovered",
+    "Refused",
+    "Run",
+    "RunInfo",
+    "RunNotFound",
+    "Runs",
+    "State",
+    "StillAlive",
+    "Survivor",
+    "Unavailable",
     "Verdict",
+    "WrongUse",
     "send_signal",
     "stop_tree",
 ]

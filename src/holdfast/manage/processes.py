@@ -9,6 +9,7 @@ import enum
 
 from holdfast.errors import HoldfastError
 from holdfast.manage.info import look_at_process, process_json
+from holdfast.manage.suspects import recorded_tokens
 from holdfast.process import here
 from holdfast.process.identity import ProcessIdentity, Verdict
 from holdfast.process.members import Tree, find_suspects
@@ -81,7 +82,7 @@ def look_at_processes(directory: RunDirectory, facts: RunFacts) -> Processes:
         if token not in seen
     ]
     unsure = [one for one in others if one.process["verdict"] in _MAY_LIVE]
-    known = seen | facts.members.keys()
+    known = seen | recorded_tokens(facts)
     return Processes(
         tuple(_in_order([*members, *unsure])),
         suspects_of(directory, known),
