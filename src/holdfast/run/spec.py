@@ -40,7 +40,7 @@ class Wanted(Record):
     timeout_seconds: float | None = None
     idle_timeout_seconds: float | None = None
     done_when: str | None = None
-    drain_seconds: float = 5.0
+    drain_seconds: float | None = None  # not asked: the agent's, or 5
     grace_seconds: float = 10.0
     stop_signal: str = "SIGTERM"
     memory_max_bytes: int | None = None

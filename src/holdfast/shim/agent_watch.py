@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.shim.supervisor import Supervisor
 
 TRANSCRIPT_SECONDS = 2.0
+MOST_SEARCHES = 30  # an agent may be told not to write a transcript
 
 
 class AgentWatch:
@@ -30,11 +31,12 @@ class AgentWatch:
 
     def __init__(self, supervisor: Supervisor, output: OutputWatch, agent: str) -> None:
         self._supervisor = supervisor
-        self._completion = Completion(supervisor)
         self._profile = load_profile(agent)
+        self._completion = Completion(supervisor, self._profile.drain_seconds)
         _, self._arguments = own_arguments(self._profile, supervisor.spec.command)
         self._stream = StreamReader(self._profile, self._arguments)
         self._transcript: TranscriptReader | None = None
+        self._searches = 0
         self._stream_counts = False  # stdout tells the usage: the transcript is not asked for it
         output.on_lines.append(self._take_lines)
 
@@ -76,6 +78,9 @@ class AgentWatch:
         if self._profile.transcript is None:
             return
         if path is None:  # it is written a moment later
+            self._searches += 1
+            if self._searches > MOST_SEARCHES:
+                return
             self._supervisor.loop.after(
                 "transcript", TRANSCRIPT_SECONDS, lambda: self._session_found(session)
             )

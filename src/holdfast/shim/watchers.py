@@ -23,6 +23,7 @@ IDLE_EXTENSION = 4.0  # work without output may put a stall off up to so many id
 BUSY_CPU_SHARE = 0.05  # of one core, over the silence
 BUSY_IO_BYTES = 64 * 1024
 MEMORY_LOOK_SECONDS = 0.5
+DRAIN_SECONDS = 5.0
 
 
 class Deadline:
@@ -131,8 +132,9 @@ class DoneWhen:
 class Completion:
     """Completion is proven: let the process end by itself for a while, then stop it."""
 
-    def __init__(self, supervisor: Supervisor) -> None:
+    def __init__(self, supervisor: Supervisor, usual_seconds: float | None = None) -> None:
         self._supervisor = supervisor
+        self._usual_seconds = DRAIN_SECONDS if usual_seconds is None else usual_seconds
 
     def proven(self, source: str, proof: str, *, is_error: bool, at_byte: int | None) -> None:
         """Record the proof and start to drain; only the first one counts."""
@@ -142,7 +144,11 @@ class Completion:
         supervisor.journal.record(
             Kind.COMPLETION_PROVEN, source=source, proof=proof, is_error=is_error, at_byte=at_byte
         )
-        supervisor.loop.after("drain", supervisor.spec.wanted.drain_seconds, self._drained)
+        supervisor.loop.after("drain", self._drain_seconds(), self._drained)
+
+    def _drain_seconds(self) -> float:
+        wanted = self._supervisor.spec.wanted.drain_seconds
+        return self._usual_seconds if wanted is None else wanted
 
     def _drained(self) -> None:
         detail = "completion was proven, but the process did not end"
