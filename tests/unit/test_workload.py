@@ -166,6 +166,29 @@ def test_a_login_profiles_helpers_are_not_the_workload():
     assert found([login, program(11, 10, "python train.py", age=0.01)]).workload is not None
 
 
+def test_a_wrappers_own_helper_is_not_the_workload():
+    uv = program(10, 1, "uv run --python /usr/bin/python train.py --fast")
+    helper = program(11, 10, "python -I -B -c code", age=0.1)
+    assert found([uv, helper]).pending
+    for line in ("python train.py --fast", "/venv/bin/train.py --fast"):
+        assert found([uv, program(12, 10, line, age=0.1)]).workload is not None, line
+
+
+def test_a_shell_that_starts_several_is_given_time_to_do_so():
+    for text in ("python a.py & python b.py", "python a.py | python b.py"):
+        tree = [shell(10, 1, text), program(11, 10, "python a.py", age=0.1)]
+        assert found(tree).pending, text
+    for text in ("python a.py && x", "python a.py || x", "python a.py 2>&1", "python a.py &>log"):
+        tree = [shell(10, 1, text), program(11, 10, "python a.py", age=0.1)]
+        assert found(tree).workload is not None, text
+
+
+def test_a_process_in_the_middle_of_an_exec_is_not_there_yet():
+    half = program(11, 10, (), exe="/usr/bin/dash", comm="sh", age=0.01)
+    assert found([shell(10, 1, "python a.py; true"), half]).pending
+    assert found([program(10, 1, (), exe="/usr/bin/dash", comm="sh", age=0.01)]).pending
+
+
 def test_a_child_that_the_text_does_not_name_counts_when_it_stays():
     tree = [shell(10, 1, "$AGENT"), program(11, 10, "claude -p x", age=0.2)]
     assert found(tree).pending

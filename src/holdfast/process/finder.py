@@ -7,13 +7,15 @@ process once that is settled, and the whole tree only while it is not. It reads;
 
 from __future__ import annotations
 
+import os
+
 from holdfast.errors import HoldfastError
 from holdfast.process import here
 from holdfast.process.clock import boottime
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.proc_details import KeptProcess
 from holdfast.process.procfs import TICKS_PER_SECOND, ProcessState
-from holdfast.process.programs import JAVASCRIPT, Program, interpreter
+from holdfast.process.programs import JAVASCRIPT, Program, base, interpreter, is_copy, is_unclear
 from holdfast.process.resolution import Kind, Resolution
 from holdfast.process.workload import LAUNCHED_WITHIN_SECONDS, resolve
 from holdfast.process.wrappers import is_shell, wrapper_of
@@ -63,32 +65,36 @@ class WorkloadFinder:
         self._stages: dict[ProcessIdentity, int] = {}
         self._ended_at: float | None = None  # when the workload was first missed
         self._execs: list[Execed] = []
+        self._ourselves = _read_ourselves() if read is None else None
 
     def look(self, members: Iterable[Member], now: float | None = None) -> Resolution:
         """What the workload is now, given the members of the tree."""
         now = boottime() if now is None else now
         by_identity = {member.identity: member for member in members}
         workload = self.resolution.workload
-        if workload is not None:
-            found = by_identity.get(workload.identity)
-            if found is not None and self._still_holds(found):
-                return self.resolution
-            if found is None and not self._has_moved_on(workload, by_identity, now):
-                return self.resolution
+        lives = workload is not None and workload.identity in by_identity
+        if workload is not None and lives and self._still_holds(by_identity[workload.identity]):
+            return self.resolution
+        if workload and not lives and not self._has_moved_on(workload, by_identity, now):
+            return self.resolution
         programs = self._describe(by_identity)
-        self._adopt(
-            resolve(
-                self.root,
-                programs,
-                expected=self._expected,
-                profile_names=self._profile_names,
-                command=self._command,
-                last_root=self._last_root,
-                own_workers=self._own_workers,
-                # What an ended workload left behind is not another workload.
-                orphans_count=workload is None,
-            )
+        if self.root in by_identity and self.root not in self._known:
+            return self.resolution  # it lives, but has not become a program of the run yet
+        found = resolve(
+            self.root,
+            programs,
+            expected=self._expected,
+            profile_names=self._profile_names,
+            command=self._command,
+            last_root=self._last_root,
+            own_workers=self._own_workers,
+            # What an ended workload left behind is not another workload.
+            orphans_count=workload is None,
         )
+        if workload is None or lives or found.has_subject:
+            self.resolution = found  # else nothing came after it: it stays what is known
+        if found.workload is not None:
+            self._ended_at = None
         return self.resolution
 
     def take_execs(self) -> list[Execed]:
@@ -96,20 +102,14 @@ class WorkloadFinder:
         taken, self._execs = self._execs, []
         return taken
 
-    def _adopt(self, found: Resolution) -> None:
-        before = self.resolution.workload
-        if before is not None and found.workload is None and not found.candidates:
-            return  # nothing came after it: what was found stays what is known
-        if found.workload is not None:
-            self._ended_at = None
-        self.resolution = found
-
     def _still_holds(self, member: Member) -> bool:
         """The workload lives. False: it may have become, or turn out to be, a wrapper."""
         workload = self.resolution.workload
         assert workload is not None
         self._ended_at = None
         program = self._read(member) or workload
+        if is_unclear(program):
+            return True
         if program.identity == self.root:
             self._last_root = program
         if program.comm != workload.comm or _has_execed(workload, program):
@@ -146,9 +146,18 @@ class WorkloadFinder:
             if known is not None and identity not in chain and _is_settled(known, member):
                 continue
             program = self._read(member)
-            if program is not None:
+            # What a process ran before it hung or began to end is still what it runs.
+            if program is not None and (known is None or not is_unclear(program)):
                 self._known[identity] = program
-        self._last_root = self._known.get(self.root) or self._last_root
+        us = self._ourselves
+        # A child of ours that has not execed yet is no program of the run.
+        if us is not None:
+            self._known = {i: p for i, p in self._known.items() if not is_copy(p, us)}
+        root = self._known.get(self.root)
+        if root is not None and is_unclear(root) and _may_run(root, self._command):
+            # It hangs since before we first looked: it was started with these words.
+            root = self._known[self.root] = root.replace(cmdline=self._command)
+        self._last_root = root or self._last_root
         return list(self._known.values())
 
 
@@ -159,6 +168,14 @@ def _is_settled(known: Program, member: Member) -> bool:
         and known.age_seconds is not None
         and known.age_seconds > _FRESH_SECONDS
     )
+
+
+def _may_run(root: Program, command: tuple[str, ...]) -> bool:
+    """Whether the root still looks like the command that it was started as."""
+    if root.state is not ProcessState.DISK_SLEEP or not command:
+        return False
+    told = Program(root.identity, 0, root.comm, root.state, None, command)
+    return base(root.exe) == base(command[0]) or interpreter(root) == interpreter(told) is not None
 
 
 def _has_execed(before: Program, after: Program) -> bool:
@@ -190,19 +207,31 @@ def read_program(member: Member) -> Program | None:
         return None
 
 
+def _read_ourselves() -> Program | None:
+    files = KeptProcess(os.getpid(), keep_all=False)
+    try:
+        return _read(ProcessIdentity(os.getpid()), files)
+    finally:
+        files.close()
+
+
 def _read(identity: ProcessIdentity, files: KeptProcess) -> Program | None:
     basics = files.basics()
     if basics is None:
         return None
     # A process that hangs in the kernel may hold its memory lock, and its argv is behind that.
-    hangs = basics.state is ProcessState.DISK_SLEEP
+    # The parent of a vfork, in the same state, does not.
+    hangs = basics.state is ProcessState.DISK_SLEEP and not files.waits_for_vfork()
+    line, executable = () if hangs else files.command_line(), files.executable()
+    if not line and executable is None:
+        return None  # it has given up its memory: it is about to be a zombie
     return Program(
         identity,
         basics.ppid,
         basics.comm,
         basics.state,
-        files.executable(),
-        () if hangs else files.command_line(),
+        executable,
+        line,
         basics.cpu_ticks / TICKS_PER_SECOND,
         _age(identity),
         files.stdout(),

@@ -18,6 +18,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_CLOEXEC
 _KEPT = ("status", "io", "oom_score")  # beside stat: read for every full sample
 _STAT_BYTES, _STATUS_BYTES, _COMMAND_BYTES = 2048, 8192, 131072
+_VFORK_CHANNELS = ("kernel_clone", "wait_for_vfork_done", "_do_fork", "do_fork")
 _LEADING_FIELDS = 26  # as far as startstack; the rest of a stat line is not split
 _SHOWN_STACK = 1  # the kernel shows 0 or 1 to those who may not see the address
 
@@ -146,6 +147,10 @@ class KeptProcess:
         """The kernel function that it sleeps in; None where that is hidden or it runs."""
         name = (self._read("wchan", 128) or b"").decode("ascii", "replace").strip()
         return name if name not in ("", "0") else None
+
+    def waits_for_vfork(self) -> bool:
+        """Whether it sleeps until its vfork child execs: harmless, though it looks like a hang."""
+        return self.wait_channel() in _VFORK_CHANNELS
 
     def open_files(self) -> int | None:
         """How many descriptors it has; None for a zombie or another user's."""

@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+YOUNG_SECONDS = 1.0  # what is older has done its first exec, and is no helper at a start
 COMM_BYTES = 15  # the kernel cuts a process's name to this
 JAVASCRIPT = ("node", "bun", "deno")
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "yash")
@@ -207,3 +208,13 @@ def is_copy(child: Program, parent: Program) -> bool:
         return False
     # A program that starts itself again has the same words, but a stack of its own.
     return child.image is None or parent.image is None or child.image == parent.image
+
+
+def is_unclear(program: Program) -> bool:
+    """Its command line can't be told at this moment: it is in the middle of an exec, or hangs."""
+    if program.cmdline:
+        return False
+    if program.age_seconds is not None and program.age_seconds < YOUNG_SECONDS:
+        return True
+    # Without words, an interpreter may be anything; a program of its own is known by its file.
+    return program.state is ProcessState.DISK_SLEEP and interpreter(program) is not None

@@ -9,7 +9,7 @@ import enum
 
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.procfs import ProcessState
-from holdfast.process.programs import COMM_BYTES, Program, base, is_copy
+from holdfast.process.programs import COMM_BYTES, Program, base, is_copy, is_unclear
 from holdfast.record import Record
 
 TYPE_CHECKING = False
@@ -91,7 +91,10 @@ class Scene:
         self.orphans_count = orphans_count
 
     def children(self, parent: Program) -> list[Program]:
-        """Its children with programs of their own; forks of the parent stand for theirs."""
+        """Its children with programs of their own; forks of the parent stand for theirs.
+
+        One whose program can't be told yet is not there yet.
+        """
         found: list[Program] = []
         todo, seen = [parent], {parent.identity.pid}
         while todo:
@@ -99,7 +102,10 @@ class Scene:
             for program in self._below.get(above.identity.pid, ()):
                 if program.identity.pid not in seen:
                     seen.add(program.identity.pid)
-                    (todo if is_copy(program, parent) else found).append(program)
+                    if is_copy(program, parent):
+                        todo.append(program)
+                    elif not is_unclear(program):
+                        found.append(program)
         return found
 
     def above(self, program: Program) -> tuple[Program, ...]:

@@ -7,6 +7,7 @@ process that is gone or unreadable: unknown is None.
 
 from __future__ import annotations
 
+import os
 import time
 
 from holdfast.process.clock import boottime, iso_time
@@ -31,7 +32,7 @@ FULL_EVERY_SECONDS = 5.0
 SLOW_EVERY_SECONDS = 30.0
 _EARLY_BY = 0.9  # a timer that fires a little early still finds its turn
 _MOST_ZOMBIES = 256
-_STEP_SECONDS = 1e-6  # of the wall clock as rows show it
+_MOST_PERCENT = 100.0 * (os.cpu_count() or 1)
 _BOOTTIME_STEP_SECONDS = 1e-3
 _LIGHT = (None,) * (len(ProcessSample._fields) - 5)
 
@@ -70,7 +71,7 @@ class Sampler:
         self._full_every = full_every_seconds * _EARLY_BY
         self._slow_every = slow_every_seconds * _EARLY_BY
         self._full_at = self._slow_at = self._last_boottime = float("-inf")
-        self._last_wall, self._last_at = 0.0, last_at
+        self._last_micros = _micros_of(last_at) if last_at else 0
         self._last_cpu: tuple[float, float] | None = None  # when, and CPU seconds of the tree
         self._counted: frozenset[ProcessIdentity] = frozenset()
 
@@ -159,13 +160,10 @@ class Sampler:
         now = boottime() if now is None else now
         now = self._last_boottime = max(now, self._last_boottime + _BOOTTIME_STEP_SECONDS)
         wall = time.time() if wall is None else wall
-        wall = max(wall, self._last_wall + _STEP_SECONDS)
-        at = iso_time(wall)
-        while at <= self._last_at:  # an earlier shim saw a later time of day
-            wall = max(wall + _STEP_SECONDS, _seconds_of(self._last_at) + _STEP_SECONDS)
-            at = iso_time(wall)
-        self._last_wall, self._last_at = wall, at
-        return now, at
+        # In whole microseconds: a float of so many seconds can't be raised by one.
+        self._last_micros = max(int(wall * 1e6), self._last_micros + 1)
+        seconds, micros = divmod(self._last_micros, 1_000_000)
+        return now, f"{iso_time(seconds)[:19]}.{micros:06d}Z"
 
     def _choose(
         self, tracked: dict[ProcessIdentity, Tracked], resolution: Resolution
@@ -194,8 +192,7 @@ class Sampler:
         cpu = self._ledger.cpu_seconds(counted.values())
         percent = None
         if self._last_cpu is not None:
-            seconds = now - self._last_cpu[0]
-            percent = round(100 * (cpu - self._last_cpu[1]) / seconds, 1) if seconds > 0 else None
+            percent = _percent(cpu - self._last_cpu[1], now - self._last_cpu[0])
         self._last_cpu = (now, cpu)
         return TreeFigures(
             len(rows), sum(row.rss_bytes for row in rows.values()), percent, round(cpu, 2)
@@ -234,7 +231,7 @@ def _measure(tracked: Tracked, now: float, is_full: bool) -> ProcessSample | Non
         percent = None
         if before is not None and since is not None and now > since:
             ticks = basics.cpu_ticks - before.cpu_ticks
-            percent = round(100 * ticks / TICKS_PER_SECOND / (now - since), 1)
+            percent = _percent(ticks / TICKS_PER_SECOND, now - since)
         # Where a process hangs, and whether it was awake in between, is asked each time.
         if not is_full and basics.state is not ProcessState.DISK_SLEEP:
             return ProcessSample(
@@ -286,6 +283,11 @@ def _zombies(counted: list[Tracked], known: set[int]) -> int:
     return count
 
 
+def _percent(cpu_seconds: float, seconds: float) -> float:
+    """Whole ticks over a short interval can come to more than the machine has."""
+    return min(round(100 * cpu_seconds / seconds, 1), _MOST_PERCENT)
+
+
 def _has_deleted_directory(workload: Tracked) -> bool | None:
     with workload as files:
         return files.has_deleted_directory() if files is not None else None
@@ -305,11 +307,12 @@ def _highest(values: Iterable[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _seconds_of(at: str) -> float:
+def _micros_of(at: str) -> int:
+    """Microseconds since the epoch of a row's time; 0 for what is none."""
     import calendar
 
     try:
-        whole = calendar.timegm(time.strptime(at[:19], "%Y-%m-%dT%H:%M:%S"))
-        return whole + float(f"0{at[19:-1]}" if at[19:20] == "." else 0)
+        seconds = calendar.timegm(time.strptime(at[:19], "%Y-%m-%dT%H:%M:%S"))
+        return seconds * 1_000_000 + int(at[20:26])
     except ValueError:
-        return 0.0
+        return 0

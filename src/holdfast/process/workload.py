@@ -8,18 +8,23 @@ The rules with their reasons: docs/workload.md. `process/finder.py` asks again o
 
 from __future__ import annotations
 
+import re
+
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.programs import (
     JAVASCRIPT,
+    YOUNG_SECONDS,
     Program,
     base,
     interpreter,
     is_called,
+    is_unclear,
     label,
     names,
     script_line,
     shell_code,
     stem,
+    words,
 )
 from holdfast.process.resolution import DEEPEST, Kind, Resolution, Scene
 from holdfast.process.wrappers import SERVANTS, Wrapper, is_shell, may_leave, wrapper_of
@@ -28,10 +33,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-SETTLED_SECONDS = 1.0  # an unnamed child of `sh -c` this old is no helper of a login profile
-LAUNCHER_SECONDS = 1.0  # a JavaScript program this young may yet start the native one it is for
 LAUNCHED_WITHIN_SECONDS = 10.0  # what it starts later is a tool of its own
 OWN_WORK_SECONDS = 1.0  # CPU time of a shell that runs loops itself; a waiting one uses a few ms
+
+_SEVERAL_AT_ONCE = re.compile(r"(?<![&>|])[&|](?![&>|])")  # a & b, a | b; not &&, ||, 2>&1, &>
 
 
 def resolve(
@@ -141,7 +146,7 @@ def _is_relaunch(above: Program, child: Program) -> bool:
 
 
 def _may_yet_launch(program: Program) -> bool:
-    young = program.age_seconds is not None and program.age_seconds < LAUNCHER_SECONDS
+    young = program.age_seconds is not None and program.age_seconds < YOUNG_SECONDS
     return young and interpreter(program) in JAVASCRIPT and bool(script_line(program))
 
 
@@ -170,6 +175,8 @@ def _descend(scene: Scene, cursor: Program, wrappers: tuple[Program, ...]) -> Re
     while len(wrappers) < DEEPEST:
         if cursor.identity in scene.own_workers:
             return _found(scene, cursor, wrappers, f"{cursor} does the work itself")
+        if is_unclear(cursor):
+            return _pending((*wrappers, cursor), f"{cursor} can't be read at this moment")
         children = scene.children(cursor)
         wrapper = wrapper_of(cursor)
         if wrapper is None:
@@ -202,10 +209,9 @@ def _through(
 ) -> tuple[Resolution, Program | None]:
     """The one program that a wrapper runs, or what to say instead."""
     chain = (*wrappers, cursor)
-    if is_shell(wrapper):
-        if not children and (cursor.cpu_seconds or 0.0) >= OWN_WORK_SECONDS:
-            return _found(scene, cursor, wrappers, f"{cursor} does the work itself"), None
-        children = [child for child in children if _is_settled(child, cursor)]
+    if is_shell(wrapper) and not children and (cursor.cpu_seconds or 0.0) >= OWN_WORK_SECONDS:
+        return _found(scene, cursor, wrappers, f"{cursor} does the work itself"), None
+    children = [child for child in children if _is_settled(child, cursor)]
     if len(children) > 1:
         children = [child for child in children if not names(child) & SERVANTS] or children
     if len(children) > 1:
@@ -215,12 +221,33 @@ def _through(
     return _pending(chain, ""), children[0]
 
 
-def _is_settled(child: Program, shell: Program) -> bool:
-    """A login profile runs helpers first: young ones count only if the shell's text names them."""
-    if child.age_seconds is None or child.age_seconds >= SETTLED_SECONDS:
+def _is_settled(child: Program, wrapper: Program) -> bool:
+    """Whether a wrapper's child is what the wrapper is for.
+
+    They run helpers first: a login profile's, uv's look at an interpreter. So a young child
+    counts only if the wrapper's own words say so, or if it is a wrapper too.
+    """
+    if child.age_seconds is None or child.age_seconds >= YOUNG_SECONDS:
         return True
-    spoken = {base(word.strip("\"'();&|{}")) for word in (shell_code(shell) or "").split()}
-    return bool(spoken & names(child))
+    if wrapper_of(child) is not None:
+        return True
+    text = shell_code(wrapper)
+    return _ends_alike(wrapper, child) if text is None else _is_spoken_of(child, text)
+
+
+def _ends_alike(wrapper: Program, child: Program) -> bool:
+    """`timeout 9 CMD ARGS` ends with its child's words; `uv run X` with all but the first."""
+    above, below = tuple(map(base, words(wrapper))), tuple(map(base, words(child)))
+    return any(above[-k:] == below[-k:] for k in (len(below), len(below) - 1) if k > 0)
+
+
+def _is_spoken_of(child: Program, text: str) -> bool:
+    # Where a shell starts several at once, the first that is seen need not be the only one.
+    if _SEVERAL_AT_ONCE.search(text):
+        return False
+    spoken = {base(word.strip("\"'();&|{}")) for word in text.split()}
+    script = script_line(child)
+    return bool(spoken & ({base(script[0])} if script else names(child)))
 
 
 def _launched(above: Program, children: list[Program]) -> Program | None:

@@ -1,0 +1,289 @@
+"""Samples and anomalies of real processes: C5, C6, and what may never end a sampler."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from holdfast.process.sampling import Sampler
+from holdfast.run.anomaly_rule import THRESHOLDS, Threshold
+from tests.support import sampling_scenes
+from tests.support.features import needs
+from tests.support.kernel_lab import OTHER_UID, Place, run_in
+from tests.support.sampling_scenes import direct, member
+from tests.support.waiting import eventually
+from tests.support.watched import PYTHON, Watched, faulty
+
+PAUSE = [PYTHON, "-S", "-c", "import signal; print('ready', flush=True); signal.pause()"]
+
+
+# C5: each fault fires its own anomaly, once, and no other.
+
+FAULTS = {
+    "memory_hog": "memory_growth",
+    "fd_leak": "fd_exhaustion",
+    "zombie_maker": "zombie_pile_up",
+    "disk_sleep": "disk_sleep",
+    "spinner": "cpu_spin",
+    "thread_bomb": "thread_explosion",
+    "deleted_cwd": "deleted_cwd",
+}
+
+
+@pytest.mark.parametrize(("program", "rule"), FAULTS.items())
+def test_C5_a_fault_fires_its_own_anomaly_once(program, rule, monkeypatch):
+    # Ten seconds of spinning are too long for a test; the rest of the rule is as it is.
+    monkeypatch.setitem(THRESHOLDS, "spin_seconds", Threshold(2.0, "in a test"))
+    with Watched(faulty(program)).ready() as watched:
+        watched.until(lambda: watched.anomalies, f"{rule} fires")
+        watched.for_samples(5)
+        assert [anomaly.rule for anomaly in watched.anomalies] == [rule]
+        anomaly = watched.anomalies[0]
+        assert anomaly.token == watched.root.token
+        assert anomaly.evidence
+
+
+def test_C5_a_quiet_program_fires_nothing():
+    with Watched(faulty("quiet")).ready() as watched:
+        watched.for_samples(15)
+        assert watched.anomalies == []
+
+
+def test_C5_disk_sleep_says_where_it_hangs():
+    with Watched(faulty("disk_sleep")).ready() as watched:
+        watched.until(lambda: watched.anomalies, "it hangs")
+        [stuck] = watched.rows[-1]["stuck"]
+        assert watched.rows[-1]["state"] == "disk sleep"
+        assert stuck["token"] == watched.root.token
+        with open(f"/proc/{watched.root.pid}/wchan") as file:
+            assert (stuck["wait_channel"] or "0") == (file.read() or "0")
+
+
+# C6.
+
+
+def test_C6_times_increase_when_both_clocks_step_back():
+    with Watched(PAUSE).ready() as watched:
+        members = watched.tree.walk()
+        resolution = watched.finder.look(members)
+        clocks = [(100.0, 2e9), (101.0, 2e9 - 3600), (90.0, 1e9), (90.0, 1e9), (102.0, 1e9)]
+        samples = [
+            watched.sampler.sample(members, resolution, now=now, wall=wall) for now, wall in clocks
+        ]
+        for texts in ([s.at for s in samples], [s.to_json()["boottime"] for s in samples]):
+            assert texts == sorted(set(texts))
+
+
+def test_C6_an_adopter_goes_on_after_the_last_row_of_the_shim_before():
+    with Watched(PAUSE).ready() as watched:
+        members = watched.tree.walk()
+        later = "2999-01-01T00:00:00.000000Z"
+        sampler = Sampler(last_at=later)
+        sample = sampler.sample(members, watched.finder.look(members))
+        sampler.close()
+        assert sample.at > later
+
+
+# What is measured.
+
+
+def test_the_figures_are_those_of_the_process():
+    with Watched(faulty("hog60")).ready() as watched:
+        watched.for_samples(3)
+        row = watched.rows[-1]
+        assert row["token"] == watched.root.token
+        assert 60e6 < row["rss_bytes"] < 200e6
+        assert row["threads"] == 1
+        assert row["fds"] == len(os.listdir(f"/proc/{watched.root.pid}/fd"))
+        assert row["swap_bytes"] >= 0
+        assert row["cpu_percent"] >= 0
+        assert row["oom_score"] == int(Path(f"/proc/{watched.root.pid}/oom_score").read_text())
+        assert "cpu_percent" not in watched.rows[0]  # there is no interval yet
+        first = watched.rows[0]  # the first has the rarely asked figures as well
+        assert first["fd_limit"] > 0
+        assert first["blocked"] == "0"
+        assert 30e6 < first["tree"]["pss_bytes"] <= first["rss_bytes"] * 1.1
+        assert watched.peaks.usage()["peak_rss_bytes"] > 60e6
+
+
+def test_a_row_is_about_350_bytes():
+    with Watched(PAUSE).ready() as watched:
+        watched.for_samples(4)
+        sizes = [len(json.dumps(row, separators=(",", ":"))) for row in watched.rows[1:]]
+        assert max(sizes) < 460  # a day of them stays below 8 MB even before it is thinned
+
+
+def test_cpu_comes_from_deltas_and_counts_ended_children():
+    burn = "import time\nwhile time.process_time() < 0.3: pass"
+    code = f"""if 1:
+        import subprocess, sys, signal
+        print("ready", flush=True)
+        for _ in range(3):
+            subprocess.run([sys.executable, "-S", "-c", {burn!r}])
+        print("done", flush=True)
+        signal.pause()"""
+    with Watched([PYTHON, "-S", "-c", code], interval=0.05).ready() as watched:
+        watched.until(
+            lambda: (watched.rows[-1]["tree"].get("cpu_seconds") or 0) >= 0.9, "all is counted"
+        )
+        watched.for_samples(3)
+        seconds = [r["tree"]["cpu_seconds"] for r in watched.rows if "cpu_seconds" in r["tree"]]
+        assert seconds == sorted(seconds)
+        assert seconds[-1] < 3.0  # nothing is counted twice
+        percents = [r["tree"].get("cpu_percent") or r.get("cpu_percent") or 0 for r in watched.rows]
+        assert max(percents) <= 100 * (os.cpu_count() or 1)
+
+
+def test_process_directed_signals_are_seen_as_pending():
+    code = (
+        "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1]);"
+        "print('ready', flush=True); signal.pause()"
+    )
+    with Watched([PYTHON, "-S", "-c", code]).ready() as watched:
+        os.kill(watched.root.pid, signal.SIGUSR1)  # process-directed: in ShdPnd, not in SigPnd
+        mask = f"{1 << (signal.SIGUSR1 - 1):x}"
+        watched.until(lambda: watched.step().get("pending") == mask, "it is pending")
+        assert watched.rows[-1]["blocked"] == mask
+
+
+def test_sockets_are_those_of_the_process_not_of_the_machine():
+    code = """if 1:
+        import signal, socket, sys
+        peer = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+        print("ready", flush=True)
+        signal.pause()"""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        with Watched([PYTHON, "-S", "-c", code, port]).ready() as watched, Watched(PAUSE) as other:
+            assert watched.step()["tree"]["sockets"] == 1
+            assert watched.sampler.activity(watched.tree.walk()).connections == 1
+            assert other.ready().step()["tree"]["sockets"] == 0
+
+
+def test_memory_of_forks_that_share_is_not_counted_many_times():
+    code = """if 1:
+        import os, signal
+        kept = bytearray(b"x") * 50_000_000
+        for _ in range(4):
+            if os.fork() == 0:
+                signal.pause()
+        print("ready", flush=True)
+        signal.pause()"""
+    with Watched([PYTHON, "-S", "-c", code]).ready() as watched:
+        eventually(lambda: len(watched.tree.walk()) == 5, why="all forked")
+        members = watched.tree.walk()
+        sum_of_rss = watched.sampler.memory(members)
+        assert sum_of_rss is not None
+        assert sum_of_rss.bytes > 200e6
+        within = watched.sampler.memory(members, limit_bytes=150_000_000)
+        assert within is not None
+        assert (within.how, within.bytes < 120e6) == ("pss", True)
+
+
+def test_activity_grows_with_work_and_not_with_sleep():
+    with Watched(faulty("spinner")).ready() as busy, Watched(PAUSE).ready() as idle:
+        before = busy.sampler.activity(busy.tree.walk())
+        still = idle.sampler.activity(idle.tree.walk())
+        eventually(
+            lambda: busy.sampler.activity(busy.tree.walk()).cpu_seconds > before.cpu_seconds + 0.2,
+            why="it works",
+        )
+        now = idle.sampler.activity(idle.tree.walk())
+        assert now.cpu_seconds - still.cpu_seconds < 0.1
+        assert now.io_bytes == still.io_bytes
+
+
+# What may never end a sampler.
+
+
+def test_a_zombie_and_a_vanished_process_are_no_fault():
+    ended = subprocess.Popen([PYTHON, "-S", "-c", "pass"])
+    living = subprocess.Popen(PAUSE, stdout=subprocess.PIPE)
+    members = [member(living.pid), member(ended.pid)]
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    sampler = Sampler()
+    try:
+        resolution = direct(members[0])
+        while_zombie = sampler.sample(members, resolution)
+        ended.wait()
+        after_reap = sampler.sample(members, resolution)
+        assert while_zombie.workload is not None
+        assert after_reap.workload is not None
+        assert after_reap.tree.processes == 1
+    finally:
+        sampler.close()
+        living.kill()
+        living.communicate()
+
+
+def test_a_workload_that_vanishes_between_samples_leaves_an_empty_row():
+    living = subprocess.Popen(PAUSE, stdout=subprocess.PIPE)
+    members = [member(living.pid)]
+    sampler = Sampler()
+    try:
+        resolution = direct(members[0])
+        assert sampler.sample(members, resolution).workload is not None
+        living.kill()
+        living.communicate()
+        row = sampler.sample(members, resolution).to_json()
+        assert "token" not in row
+        assert "rss_bytes" not in row["tree"] or row["tree"]["rss_bytes"] == 0
+    finally:
+        sampler.close()
+
+
+def test_no_descriptor_is_left_open():
+    before = set(os.listdir("/proc/self/fd"))
+    with Watched(faulty("zombie_maker")).ready() as watched:
+        watched.for_samples(3)
+    assert set(os.listdir("/proc/self/fd")) <= before
+
+
+def test_the_number_of_kept_descriptors_is_bounded():
+    children = [subprocess.Popen(["sleep", "600"]) for _ in range(20)]
+    members = [member(child.pid) for child in children]
+    before = len(os.listdir("/proc/self/fd"))
+    sampler = Sampler(most_descriptors=20)
+    try:
+        for _ in range(3):
+            sample = sampler.sample(members, direct(members[0]), full=True)
+            assert sample.tree.processes == 20  # those without kept descriptors are opened once
+            assert len(os.listdir("/proc/self/fd")) <= before + 20
+    finally:
+        sampler.close()
+        for child in children:
+            child.kill()
+            child.wait()
+
+
+def test_a_recycled_pid_is_never_sampled_for_the_old_one():
+    needs("pid_namespace")
+    assert run_in(Place(), sampling_scenes.sample_a_recycled_pid) == [True] * 5
+
+
+def test_another_users_process_has_unknown_figures_not_zeros():
+    needs("root")
+    with Watched(PAUSE).ready() as watched:
+        row = run_in(
+            Place(pid_namespace=False, uid=OTHER_UID),
+            sampling_scenes.sample_as_another_user,
+            pid=watched.root.pid,
+        )
+        assert row["rss_bytes"] > 0
+        for name in ("read_bytes", "write_bytes", "sockets"):
+            assert name not in row
+        for name in ("chars", "pss_bytes"):
+            assert name not in row["tree"]
+
+
+def test_the_walk_and_the_sample_agree_on_a_tree():
+    code = "import os, signal; os.fork(); os.fork(); print('ready', flush=True); signal.pause()"
+    with Watched([PYTHON, "-S", "-c", code]).ready() as watched:
+        watched.until(lambda: watched.rows[-1]["tree"]["processes"] == 4, "all four are there")
+        assert watched.rows[-1]["tree"]["rss_bytes"] > 3 * watched.rows[-1]["rss_bytes"] / 2
