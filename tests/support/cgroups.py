@@ -74,6 +74,15 @@ def pids_cgroup(limit: int) -> Iterator[CGroup]:
 
 
 @contextlib.contextmanager
+def memory_cgroup(limit_bytes: int) -> Iterator[CGroup]:
+    """A group of at most so much memory: the kernel's OOM killer strikes in it."""
+    with _cgroup("memory") as group:
+        v1 = group.path / "memory.limit_in_bytes"
+        (v1 if v1.exists() else group.path / "memory.max").write_text(str(limit_bytes))
+        yield group
+
+
+@contextlib.contextmanager
 def freezer_cgroup() -> Iterator[CGroup]:
     """A v1 freezer group; thawed and emptied afterwards."""
     with _cgroup("freezer") as group:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,9 @@ def in_foreground(
                 process.kill()
 
 
-def start_all(holdfast: CommandLine, commands: list[list[object]]) -> list[subprocess.Popen[str]]:
+def start_all(
+    holdfast: CommandLine, commands: Sequence[Sequence[object]]
+) -> list[subprocess.Popen[str]]:
     """All of these at once; each has ended when this returns, and its output can be read."""
     started = [
         subprocess.Popen(

@@ -22,10 +22,14 @@ class OomWatch:
     def __init__(self) -> None:
         self._machine = _machine_count()
         self._groups: dict[str, int] = {}
+        # A child starts in our own group, and may be struck there before anybody looks at it.
+        self._note(_counter_path("self"))
 
     def look(self, identity: ProcessIdentity) -> None:
         """Note the memory control group that a process is in; it may move."""
-        path = _counter_path(identity.pid)
+        self._note(_counter_path(identity.pid))
+
+    def _note(self, path: str | None) -> None:
         if path is not None and path not in self._groups:
             count = _group_count(path)
             if count is not None:
@@ -60,7 +64,7 @@ def _machine_count() -> int | None:
     return next((int(count) for count in counts), None)
 
 
-def _counter_path(pid: int) -> str | None:
+def _counter_path(pid: int | str) -> str | None:
     """The file that counts OOM kills of the process's memory control group."""
     try:
         lines = procfs.read(pid, "cgroup").decode(errors="surrogateescape").splitlines()
@@ -70,8 +74,8 @@ def _counter_path(pid: int) -> str | None:
         _, controllers, group = line.split(":", 2)
         if "memory" in controllers.split(","):
             return f"{_MOUNT}/memory{group.rstrip('/')}/memory.oom_control"
-    group = next((line[3:] for line in lines if line.startswith("0::")), None)
-    return None if group is None else f"{_MOUNT}{group.rstrip('/')}/memory.events"
+    unified = next((line[3:] for line in lines if line.startswith("0::")), None)
+    return None if unified is None else f"{_MOUNT}{unified.rstrip('/')}/memory.events"
 
 
 def _group_count(path: str) -> int | None:
