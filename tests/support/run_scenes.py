@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+from holdfast.manage.runs import Runs
 from tests.support import fuse_server
 
 
@@ -48,3 +50,24 @@ def starts_on_fuse(path: str, kind: str) -> list[tuple[int, str]]:
             _holdfast("run", "true", HOLDFAST_HOME=str(home)),
             _holdfast("run", "true", HOLDFAST_HOME=str(home), HOLDFAST_ALLOW_REMOTE="1"),
         ]
+
+
+_JUMPING = """
+import sys, time
+real = time.time
+began = time.monotonic()
+time.time = lambda: real() + ({jump} if time.monotonic() - began > 0.5 else 0.0)
+from holdfast.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def timeout_under_a_jump(home: str, jump_seconds: float) -> tuple[float, str]:
+    """A run with a timeout of 2 s, whose shim sees the time of day jump; how long it lived."""
+    env = {**os.environ, "HOLDFAST_HOME": home}
+    script = _JUMPING.format(jump=jump_seconds)
+    words = ["run", "-F", "-n", "a", "--timeout", "2", "--grace", "0", "sleep", "600"]
+    began = time.monotonic()
+    # The shim is forked from this process, so its clock is the patched one.
+    subprocess.run([sys.executable, "-c", script, *words], env=env, check=False, timeout=60)
+    return time.monotonic() - began, str(Runs(home).get("a").info().outcome)
