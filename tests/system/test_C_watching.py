@@ -173,8 +173,12 @@ def test_C4_the_timeout_is_kept(holdfast):
 @pytest.mark.parametrize("jump_seconds", [-7200.0, 7200.0])
 def test_C4_a_wall_clock_jump_moves_no_deadline(tmp_path, jump_seconds):
     """The shim's own time of day is moved under it: nothing that it decides may look at that."""
-    where = {"home": str(tmp_path), "jump_seconds": jump_seconds}
-    seconds, outcome = run_in(Place(pid_namespace=False), run_scenes.timeout_under_a_jump, **where)
+    seconds, outcome = run_in(
+        Place(pid_namespace=False),
+        run_scenes.timeout_under_a_jump,
+        home=str(tmp_path),
+        jump_seconds=jump_seconds,
+    )
     assert outcome == "timed_out"
     assert 2 <= seconds < 60
 
@@ -182,7 +186,8 @@ def test_C4_a_wall_clock_jump_moves_no_deadline(tmp_path, jump_seconds):
 def test_C4_a_deadline_is_right_in_another_time_namespace(tmp_path):
     needs("root", "time_namespace")
     place = Place(pid_namespace=False, boottime_offset_seconds=86400)
-    where = {"home": str(tmp_path), "jump_seconds": 0.0}
-    seconds, outcome = run_in(place, run_scenes.timeout_under_a_jump, **where)
+    seconds, outcome = run_in(
+        place, run_scenes.timeout_under_a_jump, home=str(tmp_path), jump_seconds=0.0
+    )
     assert outcome == "timed_out"
     assert 2 <= seconds < 60
