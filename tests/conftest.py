@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from holdfast.manage.runs import Runs
+from holdfast.pytest_plugin import stop_all
 from tests.support.cli import CommandLine
 from tests.support.leftovers import TAG_VARIABLE, TestProcesses
 
@@ -40,3 +42,11 @@ def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 def holdfast() -> CommandLine:
     """The command line: `holdfast("check", token).returncode`."""
     return CommandLine()
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Iterator[Runs]:
+    """The library, in the test's home; what is still alive at the end is stopped."""
+    library = Runs(tmp_path)
+    yield library
+    assert stop_all(library) == []
