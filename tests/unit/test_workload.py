@@ -137,6 +137,8 @@ def test_W2_two_wrappers_deep_in_each_order():
 
 def test_npm_sets_its_title_over_its_command_line():
     title = program(10, 1, ("npm exec tool", "", "", ""), exe="/usr/bin/node", comm="npm exec tool")
+    bare = program(10, 1, ("npm", "", ""), exe="/usr/bin/node", comm="npm")
+    assert found([bare]).pending  # as it is while npm starts
     tree = [title, shell(11, 10, "tool"), program(12, 11, "node /x/.bin/tool", age=5)]
     answer = found(tree)
     assert answer.workload is not None, answer.why

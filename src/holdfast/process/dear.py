@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.process.samples import Sample
     from holdfast.process.tracked import Tracked
 
-PSS_BUDGET_SECONDS = 0.05  # walking the pages of a large process holds us up
+_PSS_BUDGET_SECONDS = 0.05  # walking the pages of a large process holds us up
 _LONGEST_PAUSE_SECONDS = 3600.0
 _MOST_DESCRIPTORS = 512
 _MOST_TABLE_BYTES = 1 << 20
@@ -61,7 +61,7 @@ class DearFigures:
         if now - self._pss_at < self._pause * 0.9:
             return None
         self._pss_at = now
-        found = pss_bytes(counted.values(), PSS_BUDGET_SECONDS)
+        found = pss_bytes(counted.values(), _PSS_BUDGET_SECONDS)
         if found is None:
             self._pause = min(self._pause * 2, _LONGEST_PAUSE_SECONDS)
         return found
@@ -80,16 +80,21 @@ def pss_bytes(processes: Iterable[Tracked], budget_seconds: float) -> int | None
     """The sum of PSS; None when a part is unknown or the budget is spent."""
     total, ends = 0, time.monotonic() + budget_seconds
     for tracked in processes:
-        # A process that hangs in the kernel may hold the lock that PSS needs.
-        hangs = tracked.basics is not None and tracked.basics.state is ProcessState.DISK_SLEEP
-        if hangs or time.monotonic() > ends:
-            return None
-        with tracked as files:
-            found = files.pss_bytes() if files is not None else None
+        found = pss_of(tracked) if time.monotonic() <= ends else None
         if found is None:
             return None
         total += found
     return total
+
+
+def pss_of(tracked: Tracked) -> int | None:
+    """Of one process; None where it is unknown, or would have to be waited for."""
+    with tracked as files:
+        basics = files.basics() if files is not None else None
+        # A process that hangs in the kernel may hold the lock that PSS needs.
+        if files is None or basics is None or basics.state is ProcessState.DISK_SLEEP:
+            return None
+        return files.pss_bytes()
 
 
 def connections(processes: Iterable[Tracked]) -> dict[str, int] | None:

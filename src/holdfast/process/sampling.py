@@ -11,7 +11,7 @@ import os
 import time
 
 from holdfast.process.clock import boottime, iso_time
-from holdfast.process.dear import PSS_BUDGET_SECONDS, DearFigures, connections, pss_bytes
+from holdfast.process.dear import DearFigures, connections, pss_of
 from holdfast.process.proc_details import Basics, KeptProcess
 from holdfast.process.proc_shared import zombies_among
 from holdfast.process.procfs import TICKS_PER_SECOND, ProcessState
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 FULL_EVERY_SECONDS = 5.0
 SLOW_EVERY_SECONDS = 30.0
 _EARLY_BY = 0.9  # a timer that fires a little early still finds its turn
+_PSS_SECONDS = 0.5  # for a tree that may be over its limit: it would be stopped otherwise
 _MOST_ZOMBIES = 256
 _MOST_PERCENT = 100.0 * (os.cpu_count() or 1)
 _BOOTTIME_STEP_SECONDS = 1e-3
@@ -47,10 +48,10 @@ class Activity(Record):
 
 
 class MemoryUse(Record):
-    """Resident and swapped memory of a whole tree."""
+    """Resident and swapped memory of a whole tree: at most so much."""
 
     bytes: int
-    how: str  # "rss" counts shared pages once for each process, "pss" once
+    how: str  # "rss" counts a shared page once for each process; "pss" once, as far as it was asked
 
 
 class Sampler:
@@ -98,8 +99,9 @@ class Sampler:
         is_slow = is_full and now - self._slow_at >= self._slow_every
         self._full_at = now if is_full else self._full_at
         self._slow_at = now if is_slow else self._slow_at
+        members = list(members)
         tracked = self._keeper.track(member.identity for member in members)
-        counted = self._choose(tracked, resolution)
+        counted = self._choose(members, tracked, resolution)
         measured = ((identity, _measure(t, now, is_full)) for identity, t in counted.items())
         rows = {identity: row for identity, row in measured if row is not None}
         tree = self._sums(rows, counted, now)
@@ -113,7 +115,7 @@ class Sampler:
             not resolution.has_subject,
             subject,
             tuple(sorted(rows.values(), key=lambda row: row is not subject)),
-            tree.replace(processes=len(tracked)) if not counted else tree,
+            tree if resolution.has_subject else TreeFigures(len(tracked)),
             is_slow,
             quiet_seconds,
             _has_deleted_directory(workload) if is_full and workload is not None else None,
@@ -139,21 +141,20 @@ class Sampler:
         """Resident and swapped memory of the whole tree, wrappers too.
 
         The sum of RSS counts pages that a fork shares many times over. So where it is over the
-        limit, PSS is asked before that is said.
+        limit, PSS is asked, one process after the other, until it is not or all were asked.
         """
         tracked = self._keeper.track(member.identity for member in members)
-        resident = swapped = 0
-        for each in tracked.values():
-            with each as files:
-                basics = files.basics() if files else None
-                memory = files.memory() if files else None
-            resident += basics.rss_bytes if basics else 0
-            swapped += (memory.swap_bytes or 0) if memory else 0
-        if limit_bytes is not None and resident + swapped > limit_bytes and len(tracked) > 1:
-            shared = pss_bytes(tracked.values(), PSS_BUDGET_SECONDS)
-            if shared is not None:
-                return MemoryUse(shared + swapped, "pss")
-        return MemoryUse(resident + swapped, "rss") if tracked else None
+        found = {identity: _resident_and_swapped(each) for identity, each in tracked.items()}
+        total = sum(rss + swap for rss, swap in found.values())
+        if limit_bytes is None or total <= limit_bytes or len(found) < 2:
+            return MemoryUse(total, "rss") if found else None
+        ends = time.monotonic() + _PSS_SECONDS
+        for identity, each in tracked.items():
+            pss = pss_of(each)
+            total -= found[identity][0] - pss if pss is not None else 0
+            if total <= limit_bytes or time.monotonic() > ends:
+                break
+        return MemoryUse(total, "pss")
 
     def _times(self, now: float | None, wall: float | None) -> tuple[float, str]:
         """Both clocks, made to go on where they stand still or step back."""
@@ -166,14 +167,17 @@ class Sampler:
         return now, f"{iso_time(seconds)[:19]}.{micros:06d}Z"
 
     def _choose(
-        self, tracked: dict[ProcessIdentity, Tracked], resolution: Resolution
+        self,
+        members: list[Member],
+        tracked: dict[ProcessIdentity, Tracked],
+        resolution: Resolution,
     ) -> dict[ProcessIdentity, Tracked]:
         """Nothing where no workload is known: a wrapper's figures are nobody's."""
         if not resolution.has_subject:
             return {}
-        wrappers = {wrapper.identity for wrapper in resolution.wrappers}
-        counted = {i: t for i, t in tracked.items() if i not in wrappers}
-        if self._counted & wrappers:
+        beside = _beside_the_workload(members, resolution)
+        counted = {i: t for i, t in tracked.items() if i not in beside}
+        if self._counted & beside:  # what was taken for the workload is a wrapper after all
             self._ledger.start_over()
             self._last_cpu = None
         self._counted = frozenset(counted)
@@ -187,16 +191,13 @@ class Sampler:
     ) -> TreeFigures:
         self._ledger.settle(self._keeper.ended, {i.pid: t for i, t in counted.items()})
         self._keeper.ended.clear()
-        if not counted:
-            return TreeFigures(0)
         cpu = self._ledger.cpu_seconds(counted.values())
         percent = None
         if self._last_cpu is not None:
             percent = _percent(cpu - self._last_cpu[1], now - self._last_cpu[0])
         self._last_cpu = (now, cpu)
-        return TreeFigures(
-            len(rows), sum(row.rss_bytes for row in rows.values()), percent, round(cpu, 2)
-        )
+        used = sum(row.rss_bytes for row in rows.values()) if rows else None
+        return TreeFigures(len(rows), used, percent, round(cpu, 2))
 
     def _full_sums(
         self,
@@ -218,6 +219,36 @@ class Sampler:
             "fd_ratio": _highest(row.fd_ratio for row in values),
             "peak_rss_bytes": _highest(row.peak_rss_bytes for row in values),
         }
+
+
+def _beside_the_workload(members: list[Member], resolution: Resolution) -> set[ProcessIdentity]:
+    """The wrappers, and what they run beside the workload: forks of theirs, filters, helpers.
+
+    What came back to the reaper may have been the workload's: it counts.
+    """
+    wrappers = {wrapper.identity for wrapper in resolution.wrappers}
+    subjects = {program.identity for program in resolution.candidates}
+    if resolution.workload is not None:
+        subjects.add(resolution.workload.identity)
+    by_pid = {member.identity.pid: member for member in members}
+    beside: set[ProcessIdentity] = set()
+    decided: dict[int, bool] = {}
+    for member in members:
+        path: list[int] = []
+        above: Member | None = member
+        answer = False
+        while above is not None and above.identity.pid not in path:
+            path.append(above.identity.pid)
+            if above.identity in subjects:
+                break
+            if above.identity in wrappers or above.identity.pid in decided:
+                answer = decided.get(above.identity.pid, True)
+                break
+            above = by_pid.get(above.ppid)
+        decided.update(dict.fromkeys(path, answer))
+        if answer:
+            beside.add(member.identity)
+    return beside
 
 
 def _measure(tracked: Tracked, now: float, is_full: bool) -> ProcessSample | None:
@@ -270,6 +301,14 @@ def _measure_fully(
         files.wait_channel() if hangs or basics.state is ProcessState.SLEEPING else None,
         None,
     )
+
+
+def _resident_and_swapped(tracked: Tracked) -> tuple[int, int]:
+    with tracked as files:
+        basics = files.basics() if files is not None else None
+        if files is None or basics is None:
+            return 0, 0
+        return basics.rss_bytes, files.memory().swap_bytes or 0
 
 
 def _zombies(counted: list[Tracked], known: set[int]) -> int:

@@ -78,6 +78,12 @@ class Tracked:
             self._kept.close()
             self._kept = None
 
+    def look_once_more(self) -> None:
+        """A zombie that nobody has waited for still shows what it used in all its life."""
+        if self._kept is not None:
+            self.basics = self._kept.basics() or self.basics
+            self.transfer = self._kept.transfer() or self.transfer
+
     @property
     def total_ticks(self) -> int:
         """Its CPU time, and that of the children that it waited for."""
@@ -114,6 +120,8 @@ class Keeper:
         self._used = {}
 
     def _let_go(self, tracked: Tracked) -> None:
+        if tracked.counted_at is not None:
+            tracked.look_once_more()
         tracked.close()
         self._used.pop(tracked.identity, None)
         if tracked.counted_at is not None:

@@ -110,7 +110,10 @@ def _lookup(called: tuple[str, ...], arguments: tuple[str, ...]) -> Wrapper | No
 
 
 def _has_verb(wrapper: Wrapper, arguments: tuple[str, ...]) -> bool:
-    return not wrapper.verbs or any(word in wrapper.verbs for word in arguments[:_LOOKED_AT])
+    # Without any argument nothing speaks against it: npm's title is bare while it starts.
+    if not wrapper.verbs or not arguments:
+        return True
+    return any(word in wrapper.verbs for word in arguments[:_LOOKED_AT])
 
 
 def is_shell(wrapper: Wrapper | None) -> bool:

@@ -179,7 +179,7 @@ class UsagePeaks:
     def add(self, sample: Sample | Row) -> None:
         """Take a sample in, live or read back."""
         row = sample if isinstance(sample, dict) else sample.to_json()
-        if row.get("token") is None and not (row.get("tree") or {}).get("rss_bytes"):
+        if row.get("resolution") == "unresolved":
             return  # nothing was measured: a count of wrappers is nobody's
         for name, figures in _USAGE.items():
             for figure in figures:
