@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from holdfast.errors import HoldfastError, LockBusy
-from holdfast.manage.info import RunInfo, read_run
 from holdfast.manage.steps import Wait
 from holdfast.process.clock import boottime
 from holdfast.run.claims import Claim, claim_key, claim_name, read_name
 from holdfast.run.directory import RunDirectory
-from holdfast.run.facts import State
 from holdfast.run.locks import WAIT_SECONDS
 from holdfast.run.names import is_id
 
@@ -16,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.manage.info import RunInfo
     from holdfast.manage.steps import Steps
     from holdfast.run.home import Home
 
@@ -36,6 +35,8 @@ def wait_for_name(home: Home, name: str, refuse: Callable[[RunInfo], None]) -> S
     """
 
     def look(time_is_up: bool) -> None:
+        from holdfast.run.facts import State
+
         winner = _supervised_run(home, name)
         if winner is not None and (winner.state is not State.STARTING or time_is_up):
             refuse(winner)
@@ -59,6 +60,9 @@ def _wait(take: Callable[[], Claim], look: Callable[[bool], object]) -> Steps[Cl
 
 def _supervised_run(home: Home, name: str) -> RunInfo | None:
     """The name's latest run, if a shim holds its lock."""
+    from holdfast.manage.info import read_run
+    from holdfast.run.facts import State
+
     latest = read_name(home, name)
     if latest is None or not is_id(latest):
         return None

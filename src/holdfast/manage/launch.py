@@ -38,7 +38,7 @@ _may_fork = False
 
 def allow_fork() -> None:
     """For the command line alone: this process has one thread and nothing to lose."""
-    global _may_fork  # noqa: PLW0603 - said once, at the start of the process
+    global _may_fork
     _may_fork = True
 
 

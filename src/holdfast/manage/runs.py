@@ -6,31 +6,24 @@ value; what is raised is what could not be done.
 
 from __future__ import annotations
 
-import os
-import time
-
 from holdfast.errors import NoStdin, Unavailable, WrongUse
-from holdfast.manage.info import RunInfo, read_run, seconds_of
-from holdfast.manage.link import reach
 from holdfast.manage.request import StartRequest, check_tags
 from holdfast.manage.starting import start_run
 from holdfast.manage.steps import run_steps
-from holdfast.manage.stopping import stop_run
-from holdfast.manage.waiting import wait_for_runs
-from holdfast.process.tree import Cleanup
 from holdfast.run.directory import RunDirectory
 from holdfast.run.home import Home
-from holdfast.run.output import read_from
-from holdfast.run.references import resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from os import PathLike
     from typing import Any
 
     from holdfast.manage.events import Event
+    from holdfast.manage.info import RunInfo
     from holdfast.manage.recovery import Recovered
     from holdfast.manage.steps import Steps
+    from holdfast.process.tree import Cleanup
     from holdfast.run.output import Chunk
 
     Infos = list[RunInfo]  # inside the class, `list` is its own method
@@ -48,7 +41,7 @@ class Runs:
 
     def __init__(
         self,
-        home: str | os.PathLike[str] | None = None,
+        home: str | PathLike[str] | None = None,
         *,
         tags: Mapping[str, str] | None = None,
         notice: Callable[[str], None] = _log_notice,
@@ -63,7 +56,7 @@ class Runs:
         *,
         name: str | None = None,
         key: str | None = None,
-        stdin: str | os.PathLike[str] | bytes | None = None,
+        stdin: str | PathLike[str] | bytes | None = None,
         replace: bool = False,
         **options: Any,
     ) -> Run:
@@ -78,6 +71,8 @@ class Runs:
 
     def get(self, ref: str) -> Run:
         """A run by name, id, or the beginning of an id."""
+        from holdfast.run.references import resolve
+
         self.home.check()
         return Run(self, resolve(self.home, ref))
 
@@ -112,6 +107,8 @@ class Runs:
     def wait_steps(
         self, runs: Sequence[Run | str], *, any_of: bool, timeout: float | None
     ) -> Steps[Infos]:
+        from holdfast.manage.waiting import wait_for_runs
+
         directories = [(run if isinstance(run, Run) else self.get(run)).directory for run in runs]
         return wait_for_runs(directories, any_of=any_of, timeout=timeout)
 
@@ -148,15 +145,19 @@ class Run:
 
     def info(self) -> RunInfo:
         """All that is known, at one look."""
+        from holdfast.manage.info import read_run
+
         return read_run(self.directory)
 
     def wait(self, timeout: float | None = None) -> RunInfo:
         """Wait for the end; the info of a run that has not ended when the time is up."""
-        infos: list[RunInfo] = run_steps(wait_for_runs([self.directory], timeout=timeout))
-        return infos[0]
+        return self._runs.wait([self], timeout=timeout)[0]
 
     def stop(self, grace: float | None = None, signal: str | None = None) -> Cleanup:
         """Stop the whole tree; over when it is empty. A run that has ended is left alone."""
+        from holdfast.manage.stopping import stop_run
+        from holdfast.process.tree import Cleanup
+
         stopped = run_steps(stop_run(self.directory, grace_seconds=grace, signal=signal))
         return stopped.cleanup or Cleanup()
 
@@ -166,6 +167,8 @@ class Run:
 
     def send_steps(self, data: bytes) -> Steps[None]:
         import base64
+
+        from holdfast.manage.link import reach
 
         link = yield from reach(self.directory)
         if link is None:
@@ -190,6 +193,8 @@ class Run:
         """What the run has written so far: from a byte on, or its last lines."""
         if since_byte < 0:
             raise WrongUse("since_byte counts from the start of the output", hint="use tail=N")
+        from holdfast.run.output import read_from
+
         path = self.directory.output_path
         return b"".join(chunk.data for chunk in read_from(path, since_byte, tail=tail))
 
@@ -224,12 +229,3 @@ class Run:
 
         return self._runs.run_of(run_steps(rerun_steps(self._runs, self.directory, changes)))
 
-
-def ended_since(info: RunInfo, since: float) -> bool:
-    """Whether a run is active, or ended at or after that time."""
-    return info.is_active or info.ended_at is None or seconds_of(info.ended_at) >= since
-
-
-def day_ago() -> float:
-    """Where plain listings begin."""
-    return time.time() - 86400

@@ -8,28 +8,22 @@ from __future__ import annotations
 
 import os
 
-from holdfast.errors import AlreadyRunning, HoldfastError, Refused
+from holdfast.errors import HoldfastError
 from holdfast.manage.claiming import wait_for_key, wait_for_name
-from holdfast.manage.info import RunInfo, read_run, stand
 from holdfast.manage.launch import start_shim
-from holdfast.manage.stopping import stop_run
-from holdfast.manage.tidying import tidy_when_due
 from holdfast.run.claims import Claim
 from holdfast.run.crashpoints import crash_point, set_role
 from holdfast.run.directory import RunDirectory
-from holdfast.run.facts import State
 from holdfast.run.names import new_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.manage.info import RunInfo
     from holdfast.manage.request import StartRequest
     from holdfast.manage.steps import Steps
     from holdfast.run.home import Home
-
-_HOLDS_THE_NAME = (State.STARTING, State.RUNNING, State.STOPPING, State.ORPHANED)
-
 
 def start_run(
     home: Home, request: StartRequest, notice: Callable[[str], None]
@@ -52,20 +46,11 @@ def start_run(
             yield from _free_the_name(home, name_claim, request, notice)
             directory = _make(home, request, key_claim, name_claim)
             yield from start_shim("launch", directory.path)
-            yield from _settle(directory)
-            yield from tidy_when_due(home)
+            yield from _settle(home, directory)
             return directory
     finally:
         if key_claim is not None:
             key_claim.release()
-
-
-def _refusal(request: StartRequest) -> Callable[[RunInfo], None]:
-    def refuse(info: RunInfo) -> None:
-        if not request.replace:
-            raise already_running(info)
-
-    return refuse
 
 
 def _free_the_name(
@@ -73,66 +58,20 @@ def _free_the_name(
 ) -> Steps[None]:
     """See that the name's latest run is over; we hold the claim, so nobody is starting one."""
     latest = claim.read()
-    if latest is None or not RunDirectory(home, latest).exists():
-        return
-    directory = RunDirectory(home, latest)
-    info = read_run(directory)
-    if info.state is State.UNKNOWN:
-        notice(f"an earlier run {request.name} ({latest}) is unknown: {info.evidence}")
-        return
-    over = info.state is State.ENDED and directory.is_marked_active()
-    if over or (info.state is State.STARTING and not directory.lock_is_held()):
-        # Over, but nobody recorded it yet; or its launcher gave up; or a restart is due.
-        yield from start_shim("adopt", directory.path)
-        info = read_run(directory)
-    if info.state in _HOLDS_THE_NAME:
+    if latest is not None and RunDirectory(home, latest).exists():
+        from holdfast.manage.predecessor import free_the_name
+
+        yield from free_the_name(RunDirectory(home, latest), request, notice)
+
+
+def _refusal(request: StartRequest) -> Callable[[RunInfo], None]:
+    def refuse(info: RunInfo) -> None:
         if not request.replace:
+            from holdfast.manage.predecessor import already_running
+
             raise already_running(info)
-        yield from _replace(directory, info, request, notice)
 
-
-def _replace(
-    directory: RunDirectory,
-    info: RunInfo,
-    request: StartRequest,
-    notice: Callable[[str], None],
-) -> Steps[None]:
-    pid = info.workload["pid"] if info.workload else None
-    stopped = yield from stop_run(
-        directory, grace_seconds=request.wanted.grace_seconds, cause="replaced"
-    )
-    now = read_run(directory)
-    if now.state is not State.ENDED or stopped.cleanup is None or stopped.cleanup.survivors:
-        raise Refused(
-            f"{request.name} ({info.id}) can't be proven stopped: {now.evidence}",
-            hint=f"holdfast status {info.id}; then holdfast stop {info.id}",
-            run=info.id,
-        )
-    notice(f"replaced {request.name} ({info.id}): {pid} {now.outcome}, {now.evidence}")
-
-
-def already_running(info: RunInfo) -> AlreadyRunning:
-    """The refusal that names the winner."""
-    import time
-
-    from holdfast.manage.info import seconds_of
-    from holdfast.manage.views import duration
-
-    who = info.workload or {}
-    age = duration(time.time() - seconds_of(info.created_at)) if info.created_at else "?"
-    state = "already running" if info.state is not State.ORPHANED else "orphaned, and still alive"
-    hint = f"holdfast logs -f {info.name}; or run --replace to stop it first"
-    if info.state is State.ORPHANED:
-        hint = f"holdfast recover adopts it; or run --replace to stop it first ({info.name})"
-    what = (
-        " ".join(str(who[part]) for part in ("comm", "pid") if who.get(part)) or "no workload yet"
-    )
-    return AlreadyRunning(
-        f"{info.name} is {state} ({info.id}, {what}, {age})",
-        hint=hint,
-        run=info.id,
-        pid=who.get("pid"),
-    )
+    return refuse
 
 
 def _make(
@@ -145,7 +84,7 @@ def _make(
     try:
         spec = request.spec(home, directory.id, _keep_stdin(directory, request))
     except HoldfastError:
-        os.rmdir(directory.path)  # nothing was started: leave nothing behind
+        _unmake(directory)
         raise
     directory.write_spec(spec)
     crash_point("launcher.spec-written")
@@ -159,6 +98,13 @@ def _make(
     name_claim.write(spec.id)
     crash_point("launcher.name-written")
     return directory
+
+
+def _unmake(directory: RunDirectory) -> None:
+    """Nothing was started: leave nothing behind."""
+    if os.path.exists(directory.stdin_path):
+        os.unlink(directory.stdin_path)
+    os.rmdir(directory.path)
 
 
 def _keep_stdin(directory: RunDirectory, request: StartRequest) -> str | None:
@@ -176,8 +122,13 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
-def _settle(directory: RunDirectory) -> Steps[None]:
-    """A shim that died on the way has recorded no ending: then that is recorded now."""
-    facts, _standing = stand(directory, directory.read_spec())
-    if not facts.has_ended and not directory.lock_is_held() and facts.root is None:
-        yield from start_shim("adopt", directory.path)
+def _settle(home: Home, directory: RunDirectory) -> Steps[None]:
+    """The command runs by now, or failed to: see that it is recorded, and keep house."""
+    from holdfast.manage.standing import read_facts
+    from holdfast.manage.tidying import tidy_when_due
+
+    if not directory.lock_is_held():
+        facts = read_facts(directory)
+        if not facts.has_ended and facts.root is None:
+            yield from start_shim("adopt", directory.path)  # a shim that died on the way
+    yield from tidy_when_due(home)

@@ -75,9 +75,6 @@ def _pause(
     seconds = longest if left is None else min(left, longest)
     ready = yield Wait(tuple(link.fd for link in links.values()), seconds)
     for directory, link in list(links.items()):
-        if link.fd in ready and not link.drain():
-            link.__exit__()
-            del links[directory]
-        elif not directory.exists():
+        if (link.fd in ready and not link.drain()) or not directory.exists():
             link.__exit__()
             del links[directory]

@@ -22,6 +22,7 @@ from holdfast.shim.found import Finding, Found, became_command, find
 from holdfast.shim.journal import Journal
 from holdfast.shim.loop import Loop
 from holdfast.shim.main import Readiness, become_shim, supervise
+from holdfast.shim.restarts import RestartPolicy
 from holdfast.shim.supervisor import Supervisor
 from holdfast.shim.traces import last_seen_at
 
@@ -139,6 +140,9 @@ class Adoption:
                 return
             if began:
                 self._confirm(facts.attempt)
+        if not any(one.finding is Finding.ALIVE for one in found):
+            # It is over, and was told to be: only a restart that was promised is done now.
+            self.supervisor.restarts = RestartPolicy(0)
         self._restore(facts, root, workload)
         self._supervise(self._go_on)
 

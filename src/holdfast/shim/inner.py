@@ -6,19 +6,15 @@ records name is theirs. A stop reaches them through their own shim.
 
 from __future__ import annotations
 
-import json
-import socket
-
 from holdfast.errors import HoldfastError
 from holdfast.process import procfs
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.members import STAMP
 from holdfast.run.directory import RunDirectory
-from holdfast.run.lifecycle import fold
-from holdfast.shim.dial import dial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from typing import Any
 
 
@@ -44,7 +40,14 @@ class InnerRuns:
 
     def stop(self, request: dict[str, Any]) -> list[str]:
         """Ask every inner run that is not independent to stop; the ids that were asked."""
-        for run_id in self._outer.inner_ids():
+        ids = self._outer.inner_ids()
+        if not ids:
+            return []
+        import json
+
+        from holdfast.shim.dial import dial
+
+        for run_id in ids:
             inner = self._outer.sibling(run_id)
             if run_id in self._calls or _is_independent(inner):
                 continue
@@ -78,6 +81,8 @@ def _is_independent(inner: RunDirectory) -> bool:
 
 
 def _tokens_of(inner: RunDirectory) -> set[str]:
+    from holdfast.run.lifecycle import fold
+
     try:
         facts = fold(inner.read_events().events)
     except (HoldfastError, OSError):

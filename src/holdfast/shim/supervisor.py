@@ -13,12 +13,10 @@ from holdfast.process.clock import boottime
 from holdfast.process.identity import HeldProcess, ProcessIdentity, hold_pid
 from holdfast.process.members import Tree
 from holdfast.process.proc_oom import OomWatch
-from holdfast.process.signals import parse_signal, send_signal
-from holdfast.process.tree import Cleanup, TreeStop
 from holdfast.run.crashpoints import crash_point
 from holdfast.run.events import Kind
 from holdfast.run.outcomes import StopCause
-from holdfast.shim import child, ending, exits, stdio
+from holdfast.shim import child, exits, stdio
 from holdfast.shim.inner import InnerRuns
 from holdfast.shim.loop import READ, Loop
 from holdfast.shim.reaper import Reaper
@@ -29,12 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from holdfast.process.tree import Cleanup
     from holdfast.run.directory import RunDirectory
     from holdfast.run.spec import RunSpec
     from holdfast.shim.journal import Journal
+    from holdfast.shim.stopping import Stopping
     from holdfast.shim.terminal import Ends
-
-_INNER_SECONDS = 20.0  # how long an inner run may take to stop, beyond its grace
 
 
 class Supervisor:
@@ -87,11 +85,8 @@ class Supervisor:
         self._workload_may_outlive = False
         self._root_is_child = False
         self._log_bytes = 0  # where this attempt's output begins
-        self._stop: TreeStop | None = None
-        self._after_stop: Callable[[], None] = self._finish
-        self._inner_deadline = 0.0
-        self._restarts = RestartPolicy(spec.wanted.restarts)
-        self._is_cleared = False
+        self._stopping: Stopping | None = None
+        self.restarts = RestartPolicy(spec.wanted.restarts)
         self._finished = False
 
     def _is_spared(self, identity: ProcessIdentity) -> bool:
@@ -103,7 +98,8 @@ class Supervisor:
         """Fork the child, record who it is, and only then let it become the command."""
         self.attempt += 1
         self.root_exit = self.workload_exit = None
-        self._is_cleared = False
+        if self._stopping is not None:
+            self._stopping.is_cleared = False
         if self.tree.reaper is None:  # an adopter starts a new attempt: that one is below us
             self.tree.close()
             self.tree = Tree(reaper=ProcessIdentity.current(), spare=self._is_spared)
@@ -152,7 +148,7 @@ class Supervisor:
         assert self.root is not None
         exits.exit_of_child(self.root)
         self._reap_root()
-        self._finish()
+        self.finish()
 
     def watch_root(self) -> None:
         """Wake when the root, or the workload that outlives it, ends."""
@@ -231,11 +227,13 @@ class Supervisor:
         root_over = self.root is None or self.root_exit is not None
         workload_over = self.workload is None or self.workload_exit is not None
         workload_over = workload_over or not self._workload_may_outlive
-        if not root_over or not workload_over or self._stop is not None:
+        if not root_over or not workload_over:
             return
-        if self._is_cleared:
-            self._after_stop()
-        else:
+        if self._stopping is None:
+            self._attempt_over()
+        elif self._stopping.is_cleared:
+            self._stopping.after()
+        elif not self._stopping.is_under_way:
             self._attempt_over()
 
     def _attempt_over(self) -> None:
@@ -244,17 +242,17 @@ class Supervisor:
         if self.spec.wanted.leftovers == "keep" or self.tree.is_empty():
             after()
             return
-        self._begin_tree_stop((), self.spec.wanted.grace_seconds, signal.SIGTERM, after)
+        self.stopping().stop_tree((), self.spec.wanted.grace_seconds, signal.SIGTERM, after)
 
     def _what_next(self) -> Callable[[], None]:
         if self.exec_failure is not None:
-            return self._finish
+            return self.finish
         ended, lived = self.workload_exit or self.root_exit, boottime() - self.attempt_began
-        decision = self._restarts.decide(ended, self.attempt, lived)
+        decision = self.restarts.decide(ended, self.attempt, lived)
         if decision.delay_seconds is None:
             if decision.why:
                 self.evidence.append(decision.why)
-            return self._finish
+            return self.finish
         delay = decision.delay_seconds
         return lambda: self._restart(delay)
 
@@ -293,106 +291,48 @@ class Supervisor:
         grace_seconds: float | None = None,
     ) -> None:
         """Stop the tree. The first cause decides the outcome; later ones may only hurry it."""
-        if self._finished:
-            return
-        grace = self.spec.wanted.grace_seconds if grace_seconds is None else grace_seconds
-        if self.stop_cause is None:
-            self.stop_cause = cause
-            self.evidence.append(detail)
-        name = sig or self.spec.wanted.stop_signal
-        self.journal.record(
-            Kind.STOP_BEGUN, cause=cause, detail=detail, by=by, signal=name, grace_seconds=grace
-        )
-        crash_point("shim.stop-begun")
-        self.loop.cancel("restart")
-        if cause in (StopCause.USER, StopCause.OUTER, StopCause.REPLACED, StopCause.SHIM_SIGNALLED):
-            request = {"grace_seconds": grace, "signal": name, "cause": "outer", "by": by}
-            self.inner.stop(request)
-            self._inner_deadline = boottime() + grace + _INNER_SECONDS
-        if self._stop is not None:
-            self._stop.shorten(grace)
-            self._step_stop()
-            return
-        self._begin_tree_stop(self._targets(), grace, parse_signal(name), self._finish, by)
+        if not self._finished:
+            self.stopping().begin(cause, detail, by=by, sig=sig, grace=grace_seconds)
 
     def resume_stop(self) -> None:
         """Go on with a stop that an earlier shim began and recorded."""
-        begun, wanted = self.journal.facts.stop or {}, self.spec.wanted
-        polite = parse_signal(begun.get("signal") or wanted.stop_signal)
-        grace = begun.get("grace_seconds")
-        grace = wanted.grace_seconds if grace is None else float(grace)
-        self._begin_tree_stop(self._targets(), grace, polite, self._finish, begun.get("by"))
+        self.stopping().resume()
 
-    def _targets(self) -> tuple[ProcessIdentity, ...]:
-        """Whom to ask: the workload, and shells above it, which would go on to what comes next."""
-        held = self.workload if self.workload and self.workload_exit is None else self.root
-        return (*self.shells, held.identity) if held is not None else ()
+    def stopping(self) -> Stopping:
+        """Loaded when it is first needed: a launch does not wait for it."""
+        if self._stopping is None:
+            from holdfast.shim.stopping import Stopping
 
-    def _begin_tree_stop(
-        self,
-        targets: tuple[ProcessIdentity, ...],
-        grace_seconds: float,
-        polite: int,
-        after: Callable[[], None],
-        by: Any = None,
-    ) -> None:
-        self._after_stop = after
-        self._stop = TreeStop(
-            self.tree,
-            targets,
-            polite=polite,
-            grace_seconds=grace_seconds,
-            record=lambda delivery, why: self.journal.record_delivery(delivery, why, by),
-        )
-        self._step_stop()
+            self._stopping = Stopping(self)
+        return self._stopping
 
-    def _step_stop(self) -> None:
-        if self._stop is None:
-            return
-        pause = self._stop.step()
-        if self._stop.result is None:
-            self.loop.after("stop", pause, self._step_stop)
-            return
-        if self.inner.still_stopping() and boottime() < self._inner_deadline:
-            self.loop.after("stop", 0.1, self._step_stop)
-            return
-        self.cleanup, self._stop = self._merge(self._stop.result), None
-        self.journal.record(Kind.CLEANED, **self.cleanup.to_json())
-        crash_point("shim.cleaned")
-        self._is_cleared = True
-        self.reaper.reap()
-        self.proceed()  # a root that survives is named, and the run goes on stopping
-
-    def _merge(self, result: Cleanup) -> Cleanup:
-        before = self.cleanup
-        if before is None:
-            return result
-        return result.replace(
-            signalled=before.signalled + result.signalled,
-            refused=before.refused + result.refused,
-            # An adopter finds empty what was emptied under the old shim's eyes.
-            complete=before.complete if result.complete is None else result.complete,
-        )
+    def subject(self) -> HeldProcess | None:
+        """Who is signalled when the run is meant: the workload, else the root."""
+        return self.workload if self.workload and self.workload_exit is None else self.root
 
     def child_ended(self) -> None:
         """SIGCHLD: somebody below us ended."""
         self.reaper.reap()
-        if self._stop is not None:
-            self._step_stop()
+        if self._stopping is not None:
+            self._stopping.step()
 
     # --- the end -----------------------------------------------------------------------
 
-    def _finish(self) -> None:
-        if self._finished:
-            return
-        self._finished = True
-        ending.end_run(self)
+    def finish(self) -> None:
+        """Record the ending: once."""
+        from holdfast.shim.ending import end_run
+
+        if not self._finished:
+            self._finished = True
+            end_run(self)
 
     def signal_workload(self, sig: int, by: Any) -> str:
         """One signal through the gate, on somebody's request."""
-        held = self.workload if self.workload and self.workload_exit is None else self.root
+        held = self.subject()
         if held is None:
             return "gone"
+        from holdfast.process.signals import send_signal
+
         delivery = send_signal(held.identity, sig)
         self.journal.record_delivery(delivery, "asked", by)
         return delivery.fate.value

@@ -40,11 +40,7 @@ def strike_survivors(directory: RunDirectory, journal: Journal, stop: dict[str, 
             record=record,
         )
         now = drive(machine, tree)
-    survivors = (*now.survivors, *unclear)
-    cleanup = now.replace(
-        signalled=before.signalled + now.signalled,
-        refused=before.refused + now.refused,
-        survivors=survivors,
-        complete=False if survivors else now.complete,
-    )
+    cleanup = now.added_to(before)
+    if unclear:
+        cleanup = cleanup.replace(survivors=(*now.survivors, *unclear), complete=False)
     journal.record(Kind.CLEANED, sync=True, **cleanup.to_json())

@@ -1,0 +1,83 @@
+"""The latest run of a name that is to be used again: over, refused, or replaced.
+
+A second copy is never started beside a live workload, supervised or orphaned.
+"""
+
+from __future__ import annotations
+
+import time
+
+from holdfast.errors import AlreadyRunning, Refused
+from holdfast.manage.info import RunInfo, read_run, seconds_of
+from holdfast.manage.launch import start_shim
+from holdfast.manage.stopping import stop_run
+from holdfast.manage.views import duration
+from holdfast.run.facts import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.manage.request import StartRequest
+    from holdfast.manage.steps import Steps
+    from holdfast.run.directory import RunDirectory
+
+_HOLDS_THE_NAME = (State.STARTING, State.RUNNING, State.STOPPING, State.ORPHANED)
+
+
+def free_the_name(
+    directory: RunDirectory, request: StartRequest, notice: Callable[[str], None]
+) -> Steps[None]:
+    """See that the name's latest run is over; we hold the claim, so nobody is starting one."""
+    info = read_run(directory)
+    if info.state is State.UNKNOWN:
+        notice(f"an earlier run {request.name} ({info.id}) is unknown: {info.evidence}")
+        return
+    over = info.state is State.ENDED and directory.is_marked_active()
+    if over or (info.state is State.STARTING and not directory.lock_is_held()):
+        # Over, but nobody recorded it yet; or its launcher gave up; or a restart is due.
+        yield from start_shim("adopt", directory.path)
+        info = read_run(directory)
+    if info.state in _HOLDS_THE_NAME:
+        if not request.replace:
+            raise already_running(info)
+        yield from _replace(directory, info, request, notice)
+
+
+def _replace(
+    directory: RunDirectory,
+    info: RunInfo,
+    request: StartRequest,
+    notice: Callable[[str], None],
+) -> Steps[None]:
+    pid = info.workload["pid"] if info.workload else None
+    stopped = yield from stop_run(
+        directory, grace_seconds=request.wanted.grace_seconds, cause="replaced"
+    )
+    now = read_run(directory)
+    if now.state is not State.ENDED or stopped.cleanup is None or stopped.cleanup.survivors:
+        raise Refused(
+            f"{request.name} ({info.id}) can't be proven stopped: {now.evidence}",
+            hint=f"holdfast status {info.id}; then holdfast stop {info.id}",
+            run=info.id,
+        )
+    notice(f"replaced {request.name} ({info.id}): {pid} {now.outcome}, {now.evidence}")
+
+
+def already_running(info: RunInfo) -> AlreadyRunning:
+    """The refusal that names the winner."""
+    who = info.workload or {}
+    age = duration(time.time() - seconds_of(info.created_at)) if info.created_at else "?"
+    state = "already running" if info.state is not State.ORPHANED else "orphaned, and still alive"
+    hint = f"holdfast logs -f {info.name}; or run --replace to stop it first"
+    if info.state is State.ORPHANED:
+        hint = f"holdfast recover adopts it; or run --replace to stop it first ({info.name})"
+    what = (
+        " ".join(str(who[part]) for part in ("comm", "pid") if who.get(part)) or "no workload yet"
+    )
+    return AlreadyRunning(
+        f"{info.name} is {state} ({info.id}, {what}, {age})",
+        hint=hint,
+        run=info.id,
+        pid=who.get("pid"),
+    )

@@ -1,0 +1,121 @@
+"""Stopping a run's tree, and the runs inside it, from the shim's loop.
+
+The tree's own order is `process/tree.py`: here it is stepped, recorded, and waited for. Nothing
+of this is needed before the first stop, so it is loaded then.
+"""
+
+from __future__ import annotations
+
+from holdfast.process.clock import boottime
+from holdfast.process.signals import parse_signal
+from holdfast.process.tree import Cleanup, TreeStop
+from holdfast.run.crashpoints import crash_point
+from holdfast.run.events import Kind
+from holdfast.run.outcomes import StopCause
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from holdfast.process.identity import ProcessIdentity
+    from holdfast.shim.supervisor import Supervisor
+
+_INNER_SECONDS = 20.0  # how long an inner run may take to stop, beyond its grace
+
+
+class Stopping:
+    """All stops of one run; at most one is under way."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self.is_cleared = False  # a stop of this attempt is over, and `after` is due
+        self.after: Callable[[], None] = supervisor.finish
+        self._supervisor = supervisor
+        self._stop: TreeStop | None = None
+        self._inner_deadline = 0.0
+
+    @property
+    def is_under_way(self) -> bool:
+        return self._stop is not None
+
+    def begin(
+        self, cause: StopCause, detail: str, *, by: Any, sig: str | None, grace: float | None
+    ) -> None:
+        """Record the cause and stop the tree; a later cause may only hurry it."""
+        supervisor, wanted = self._supervisor, self._supervisor.spec.wanted
+        grace = wanted.grace_seconds if grace is None else grace
+        if supervisor.stop_cause is None:
+            supervisor.stop_cause = cause
+            supervisor.evidence.append(detail)
+        name = sig or wanted.stop_signal
+        supervisor.journal.record(
+            Kind.STOP_BEGUN, cause=cause, detail=detail, by=by, signal=name, grace_seconds=grace
+        )
+        crash_point("shim.stop-begun")
+        supervisor.loop.cancel("restart")
+        if cause is not StopCause.COMPLETION:  # who is done leaves what it started to itself
+            request = {"grace_seconds": grace, "signal": name, "cause": "outer", "by": by}
+            supervisor.inner.stop(request)
+            self._inner_deadline = boottime() + grace + _INNER_SECONDS
+        if self._stop is not None:
+            self.after = supervisor.finish  # leftovers were being stopped before a restart
+            self._stop.shorten(grace)
+            self.step()
+            return
+        self.stop_tree(self._targets(), grace, parse_signal(name), supervisor.finish, by)
+
+    def resume(self) -> None:
+        """Go on with a stop that an earlier shim began and recorded."""
+        supervisor, wanted = self._supervisor, self._supervisor.spec.wanted
+        begun = supervisor.journal.facts.stop or {}
+        polite = parse_signal(begun.get("signal") or wanted.stop_signal)
+        grace = begun.get("grace_seconds")
+        grace = wanted.grace_seconds if grace is None else float(grace)
+        self.stop_tree(self._targets(), grace, polite, supervisor.finish, begun.get("by"))
+
+    def _targets(self) -> tuple[ProcessIdentity, ...]:
+        """Whom to ask: the workload, and shells above it, which would go on to what comes next."""
+        held = self._supervisor.subject()
+        return (*self._supervisor.shells, held.identity) if held is not None else ()
+
+    def stop_tree(
+        self,
+        targets: tuple[ProcessIdentity, ...],
+        grace_seconds: float,
+        polite: int,
+        after: Callable[[], None],
+        by: Any = None,
+    ) -> None:
+        """Empty the tree, then go on with `after`."""
+        journal = self._supervisor.journal
+        self.after = after
+        self._stop = TreeStop(
+            self._supervisor.tree,
+            targets,
+            polite=polite,
+            grace_seconds=grace_seconds,
+            record=lambda delivery, why: journal.record_delivery(delivery, why, by),
+        )
+        self.step()
+
+    def step(self) -> None:
+        """Do what is due of the stop that is under way."""
+        supervisor = self._supervisor
+        if self._stop is None:
+            return
+        pause = self._stop.step()
+        if self._stop.result is None:
+            supervisor.loop.after("stop", pause, self.step)
+            return
+        if supervisor.inner.still_stopping() and boottime() < self._inner_deadline:
+            supervisor.loop.after("stop", 0.1, self.step)
+            return
+        self._record(self._stop.result)
+        self._stop, self.is_cleared = None, True
+        supervisor.reaper.reap()
+        supervisor.proceed()  # a root that survives is named, and the run goes on stopping
+
+    def _record(self, result: Cleanup) -> None:
+        cleanup = self._supervisor.cleanup = result.added_to(self._supervisor.cleanup)
+        self._supervisor.journal.record(Kind.CLEANED, **cleanup.to_json())
+        crash_point("shim.cleaned")
