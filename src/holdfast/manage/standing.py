@@ -15,7 +15,7 @@ from holdfast.record import Record
 from holdfast.run.doubts import doubt_length, doubt_origin, has_summary
 from holdfast.run.facts import RunFacts, State
 from holdfast.run.lifecycle import fold
-from holdfast.run.outcomes import Outcome
+from holdfast.run.outcomes import Outcome, decide_outcome
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,7 +145,21 @@ def _unsupervised(facts: RunFacts) -> Standing:
         return Standing(State.ORPHANED, None, said, looks)
     if Verdict.UNKNOWN in verdicts:
         return unknown(said, looks)
-    return Standing(State.ENDED, Outcome.LOST, f"{said} (not yet recorded)", looks)
+    return Standing(State.ENDED, _outcome(facts), f"{said} (not yet recorded)", looks)
+
+
+def _outcome(facts: RunFacts) -> Outcome:
+    """What an adopter will record: an exit that was recorded counts, one that was not is lost."""
+    seen = (facts.workload_exit if facts.workload_outlives_root else facts.root_exit) or {}
+    failure = facts.exec_failure or {}
+    return decide_outcome(
+        stop_cause=facts.stop_cause,
+        exit_code=seen.get("exit_code", failure.get("exit_code")),
+        signal=seen.get("signal"),
+        exec_failed=facts.exec_failure is not None,
+        is_error=bool((facts.completion or {}).get("is_error")),
+        oom_killed=bool(seen.get("oom_killed")),
+    ).outcome
 
 
 def is_ending(shim: ProcessIdentity, seconds: float = _DYING_SECONDS) -> bool:

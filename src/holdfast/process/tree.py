@@ -78,6 +78,18 @@ class Cleanup(Record):
         survivors = [survivor.to_json() for survivor in self.survivors]
         return {**self.as_dict(), "survivors": survivors}
 
+    def added_to(self, before: Cleanup | None) -> Cleanup:
+        """Both in one: the counts add up, and who survives is what this one says."""
+        if before is None:
+            return self
+        # An adopter finds empty what was emptied under the old shim's eyes.
+        was_empty = bool(before.complete) and not self.signalled
+        return self.replace(
+            signalled=before.signalled + self.signalled,
+            refused=before.refused + self.refused,
+            complete=True if self.complete is None and was_empty else self.complete,
+        )
+
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Cleanup:
         """Read it back."""

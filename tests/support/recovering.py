@@ -1,0 +1,100 @@
+"""Takes shims away from runs, and looks at what is left. Used by tests and fault campaigns."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.run.facts import State
+from tests.support.cli import CommandLine
+from tests.support.running import ended, events_of, info_of, run_of
+from tests.support.waiting import eventually
+
+OTHER_BOOT = "11111111-2222-4333-8444-555555555555\n"
+
+
+def known(name: str) -> Any:
+    """What is known of a run; a test says itself which fields can't be None."""
+    return info_of(name)
+
+
+def over(name: str) -> Any:
+    """The same, once its ending is recorded."""
+    return ended(name)
+
+
+def kill(identity: dict[str, Any]) -> None:
+    """SIGKILL to one recorded process, and wait until it has ended."""
+    with ProcessIdentity.from_json(identity).hold() as held:
+        signal.pidfd_send_signal(held.fd, signal.SIGKILL)
+        assert select.select([held.fd], [], [], 20)[0], f"{identity['pid']} does not end"
+
+
+def kill_shim(name: str) -> dict[str, Any]:
+    """Kill the shim alone; its identity."""
+    shim = info_of(name).shim
+    assert shim is not None
+    kill(shim)
+    return shim
+
+
+def shim_is_dead(name: str) -> None:
+    """Until nobody holds the run's lock: the shim died by itself."""
+    eventually(lambda: not run_of(name).directory.lock_is_held(), why="nobody holds the lock")
+
+
+def orphan(holdfast: CommandLine, name: str, *words: object) -> Any:
+    """A run whose shim is gone and whose workload lives; as it was while supervised."""
+    holdfast("run", "-n", name, *words, expect=0)
+    eventually(lambda: events_of(name, "members_seen"), why="the shim has looked around")
+    supervised = info_of(name)
+    kill_shim(name)
+    assert info_of(name).state is State.ORPHANED, info_of(name).evidence
+    return supervised
+
+
+def recovered(holdfast: CommandLine, *words: object) -> dict[str, dict[str, Any]]:
+    """What `recover` told, by name."""
+    told = holdfast("recover", *words, "--json", expect=0).json
+    return {one["name"] or one["id"]: one for one in told["runs"]}
+
+
+def wait_gone(process: dict[str, Any]) -> None:
+    """Until a recorded process has ended, and has been reaped."""
+    identity = ProcessIdentity.from_json(process)
+    eventually(lambda: identity.verdict() is not Verdict.SAME, why=f"{identity.pid} has ended")
+    eventually(lambda: not os.path.exists(f"/proc/{identity.pid}"), why=f"{identity.pid} is reaped")
+
+
+def gated(gate: Path, then: str) -> list[str]:
+    """A command that writes until the gate's file appears, and then does what is asked."""
+    return ["sh", "-c", f"while [ ! -e {gate} ]; do echo tick; sleep 0.02; done; {then}"]
+
+
+def log_bytes(name: str) -> int:
+    return os.path.getsize(run_of(name).directory.output_path)
+
+
+@contextlib.contextmanager
+def held_at(
+    holdfast: CommandLine, fifo: Path, point: str, *words: object
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A command of ours, or the shim that it starts, stands still at a point inside this block."""
+    os.mkfifo(fifo)
+    env = {**os.environ, "HOLDFAST_HOLD_AT": point, "HOLDFAST_HOLD_FIFO": str(fifo)}
+    process = subprocess.Popen(
+        holdfast.argv(*words), env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    gate = os.open(fifo, os.O_WRONLY)  # returns when it has arrived
+    try:
+        yield process
+    finally:
+        os.close(gate)
+        process.communicate(timeout=60)

@@ -1,0 +1,88 @@
+"""D4: recovering twice equals recovering once; of two at the same time one acts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from holdfast.run.facts import State
+from tests.support.recovering import held_at, kill, kill_shim, known, orphan, recovered, wait_gone
+from tests.support.running import events_of, run_of, start_all, stop
+
+AT_ONCE = 8
+
+
+def _record(name):
+    with open(run_of(name).directory.events_path, "rb") as file:
+        return file.read()
+
+
+def test_D4_the_second_recovery_finds_nothing_to_do(holdfast):
+    before = orphan(holdfast, "lives", "sleep", "600")
+    dead = orphan(holdfast, "dead", "sleep", "600")
+    kill(dead.workload)
+    wait_gone(dead.workload)
+    first = recovered(holdfast)
+    assert {name: one["action"] for name, one in first.items()} == {
+        "lives": "adopted",
+        "dead": "lost",
+    }
+    record = _record("dead")
+    assert recovered(holdfast) == {}
+    assert _record("dead") == record
+    assert len(events_of("lives", "supervised")) == 2
+    assert known("lives").workload["token"] == before.workload["token"]
+    stop(holdfast, "lives")
+
+
+def test_D4_of_many_recoveries_at_once_one_adopts(holdfast):
+    orphan(holdfast, "a", "sleep", "600")
+    done: Any = start_all(holdfast, [["recover", "--json"] for _ in range(AT_ONCE)])
+    told = [json.loads(one.said)["runs"] for one in done]
+    assert len(events_of("a", "supervised")) == 2, "exactly one became its shim"
+    assert {one["action"] for runs in told for one in runs} == {"adopted"}
+    shims = {one["shim"]["token"] for runs in told for one in runs}
+    assert shims == {known("a").shim["token"]}
+    assert known("a").state is State.RUNNING
+    stop(holdfast, "a")
+
+
+def test_D4_of_many_recoveries_at_once_one_records(holdfast):
+    before = orphan(holdfast, "a", "sleep", "600")
+    kill(before.workload)
+    wait_gone(before.workload)
+    start_all(holdfast, [["recover"] for _ in range(AT_ONCE)])
+    assert len(events_of("a", "ended")) == 1
+    assert len(events_of("a", "supervised")) == 2
+    assert known("a").outcome == "lost"
+
+
+def test_D4_a_recovery_does_not_take_a_run_from_an_adopter_that_is_slow(holdfast, tmp_path):
+    orphan(holdfast, "a", "sleep", "600")
+    with held_at(holdfast, tmp_path / "fifo", "adopter.locked@adopter", "recover"):
+        assert recovered(holdfast) == {}
+        assert "taking the run over" in known("a").evidence
+        assert len(events_of("a", "supervised")) == 1
+    assert len(events_of("a", "supervised")) == 2
+    stop(holdfast, "a")
+
+
+def test_D4_a_recovery_leaves_a_start_alone(holdfast, tmp_path):
+    with held_at(holdfast, tmp_path / "fifo", "launcher.name-written", "run", "-n", "a", "true"):
+        told = recovered(holdfast)["a"]
+        assert told["action"] == "starting"
+        assert events_of("a") == []
+    holdfast("wait", "a", expect=0)
+    assert known("a").outcome == "succeeded"
+
+
+def test_D4_recover_takes_over_in_the_middle_of_an_adoption_that_died(holdfast):
+    orphan(holdfast, "a", "sleep", "600")
+    for point in ("adopter.started", "adopter.locked", "adopter.recorded"):
+        done = holdfast("recover", "--json", env={"HOLDFAST_CRASH_AT": point})
+        assert done.json["runs"][0]["action"] in ("not taken over", "adopted")
+        assert known("a").state is State.ORPHANED
+    assert recovered(holdfast)["a"]["action"] == "adopted"
+    kill_shim("a")
+    recovered(holdfast)
+    stop(holdfast, "a")
