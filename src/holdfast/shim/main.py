@@ -32,7 +32,8 @@ def become_shim(ready_fd: int) -> int:
     """Leave everything of the caller's behind; the ready descriptor's new number."""
     os.chdir("/")
     null = os.open(os.devnull, os.O_RDWR)
-    keep = os.dup2(ready_fd, 3, inheritable=False) if ready_fd != 3 else 3
+    keep = os.dup2(ready_fd, 3) if ready_fd != 3 else 3
+    os.set_inheritable(keep, False)  # a workload that held it would keep the launcher waiting
     for fd in (0, 1, 2):
         os.dup2(null, fd, inheritable=True)
     os.closerange(4, os.sysconf("SC_OPEN_MAX"))
