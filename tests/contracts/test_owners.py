@@ -11,7 +11,11 @@ from tests.support.owners import find_hazards
 PACKAGE = Path(__file__).parents[2] / "src" / "holdfast"
 
 OWNERS = {
-    "/proc": {"process/procfs.py", "process/libc.py"},
+    "/proc": {
+        "process/procfs.py",
+        "process/proc_details.py",  # kept descriptors of one process
+        "process/libc.py",
+    },
     "ctypes": {"process/libc.py"},
     "psutil": {"process/portable.py"},
     "sqlite3": {"manage/index.py"},
@@ -22,6 +26,7 @@ OWNERS = {
         "shim/notify.py",  # the program of --notify
         "manage/worktrees.py",  # git
         "cli/doctor.py",  # tries what this machine can do
+        "agents/found.py",  # asks an agent for its version
     },
     "exec": {"manage/launch.py", "shim/child.py", "cli/guard.py"},
 }
