@@ -6,7 +6,14 @@ from holdfast.run.facts import State
 from tests.support import recovery_scenes
 from tests.support.features import needs
 from tests.support.kernel_lab import BOOT_ID, MACHINE_ID, Place, run_in
-from tests.support.recovering import OTHER_BOOT, kill, kill_shim, known, wait_gone
+from tests.support.recovering import (
+    OTHER_BOOT,
+    kill,
+    kill_shim,
+    known,
+    shim_is_dead,
+    wait_gone,
+)
 from tests.support.running import output_of, stop, wait_for_output
 
 AFTER_REBOOT = Place(pid_namespace=False, covers={BOOT_ID: OTHER_BOOT})
@@ -50,6 +57,7 @@ def test_D3_a_restart_that_was_due_is_not_done_after_a_reboot(holdfast, tmp_path
     needs("root")
     crash = {"HOLDFAST_CRASH_AT": "shim.restart-scheduled@shim"}
     holdfast("run", "-n", "a", "--restart", "on-failure", "sh", "-c", "exit 3", env=crash)
+    shim_is_dead("a")
     before = known("a")
     assert before.state is State.STARTING, before.evidence
     assert "restart was due" in before.evidence
@@ -62,6 +70,7 @@ def test_D3_without_a_reboot_the_restart_is_done(holdfast):
     crash = {"HOLDFAST_CRASH_AT": "shim.restart-scheduled@shim"}
     words = ("--restart", "on-failure:1", "sh", "-c", "echo try; exit 3")
     holdfast("run", "-n", "a", *words, env=crash)
+    shim_is_dead("a")
     holdfast("wait", "a", expect=3)
     final = known("a")
     assert final.attempt == 2
@@ -71,6 +80,7 @@ def test_D3_without_a_reboot_the_restart_is_done(holdfast):
 def test_D3_a_restart_that_was_due_is_not_done_when_it_is_to_be_stopped(holdfast):
     crash = {"HOLDFAST_CRASH_AT": "shim.restart-scheduled@shim"}
     holdfast("run", "-n", "a", "--restart", "on-failure", "sh", "-c", "exit 3", env=crash)
+    shim_is_dead("a")
     holdfast("stop", "a", expect=0)
     final = known("a")
     assert (final.state, final.attempt) == (State.ENDED, 1)

@@ -55,7 +55,8 @@ def _replace(
         directory, grace_seconds=request.wanted.grace_seconds, cause="replaced"
     )
     now = read_run(directory)
-    if now.state is not State.ENDED or stopped.cleanup is None or stopped.cleanup.survivors:
+    survivors = stopped.cleanup.survivors if stopped.cleanup is not None else ()
+    if now.state is not State.ENDED or survivors:
         raise Refused(
             f"{request.name} ({info.id}) can't be proven stopped: {now.evidence}",
             hint=f"holdfast status {info.id}; then holdfast stop {info.id}",

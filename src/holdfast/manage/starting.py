@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.manage.steps import Steps
     from holdfast.run.home import Home
 
+
 def start_run(
     home: Home, request: StartRequest, notice: Callable[[str], None]
 ) -> Steps[RunDirectory]:
@@ -38,7 +39,7 @@ def start_run(
     try:
         if key_claim is not None:
             known = key_claim.read()
-            if known is not None and RunDirectory(home, known).exists():
+            if known is not None and (yield from _has_begun(RunDirectory(home, known))):
                 return RunDirectory(home, known)
         name_claim = yield from wait_for_name(home, request.name, _refusal(request))
         with name_claim:
@@ -51,6 +52,21 @@ def start_run(
     finally:
         if key_claim is not None:
             key_claim.release()
+
+
+def _has_begun(directory: RunDirectory) -> Steps[bool]:
+    """Whether the key's run came as far as its command. We hold the key: nobody is starting it."""
+    from holdfast.manage.standing import read_facts
+
+    if not directory.exists():
+        return False
+    try:
+        if read_facts(directory).last_seq == 0 and not directory.lock_is_held():
+            yield from start_shim("adopt", directory.path)  # its launcher died
+        facts = read_facts(directory)
+        return facts.root is not None or (not facts.has_ended and directory.lock_is_held())
+    except HoldfastError:  # nobody can tell: what may have begun is not begun again
+        return True
 
 
 def _free_the_name(
@@ -83,13 +99,13 @@ def _make(
     crash_point("launcher.directory-made")
     try:
         spec = request.spec(home, directory.id, _keep_stdin(directory, request))
-    except HoldfastError:
+        directory.write_spec(spec)
+        crash_point("launcher.spec-written")
+        directory.mark_active()
+        crash_point("launcher.marked-active")
+    except (HoldfastError, OSError):  # a bad request, a full disk
         _unmake(directory)
         raise
-    directory.write_spec(spec)
-    crash_point("launcher.spec-written")
-    directory.mark_active()
-    crash_point("launcher.marked-active")
     if spec.started_in is not None and directory.sibling(spec.started_in).exists():
         directory.sibling(spec.started_in).add_inner(spec.id)
     if key_claim is not None:
@@ -102,8 +118,9 @@ def _make(
 
 def _unmake(directory: RunDirectory) -> None:
     """Nothing was started: leave nothing behind."""
-    if os.path.exists(directory.stdin_path):
-        os.unlink(directory.stdin_path)
+    directory.drop_marker()
+    for name in os.listdir(directory.path):
+        os.unlink(f"{directory.path}/{name}")
     os.rmdir(directory.path)
 
 
