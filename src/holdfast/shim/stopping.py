@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.process.identity import ProcessIdentity
     from holdfast.shim.supervisor import Supervisor
 
+_ADOPTER_SECONDS = 0.05  # no SIGCHLD tells us of processes that are not below us
 _INNER_SECONDS = 20.0  # how long an inner run may take to stop, beyond its grace
 
 
@@ -105,6 +106,8 @@ class Stopping:
             return
         pause = self._stop.step()
         if self._stop.result is None:
+            if supervisor.tree.reaper is None:
+                pause = min(pause, _ADOPTER_SECONDS)
             supervisor.loop.after("stop", pause, self.step)
             return
         if supervisor.inner.still_stopping() and boottime() < self._inner_deadline:
