@@ -16,10 +16,10 @@ from tests.support.kernel_lab import announce
 Facts = dict[str, Any]
 
 
-def attempt(path: str, **options: Any) -> Facts:
+def attempt(path: str) -> Facts:
     """Try to hold the file; says what became of it, and lets go."""
     try:
-        identity = PidFile(path).acquire(**options)
+        identity = PidFile(path).acquire()
     except HoldfastError as error:
         known = error.fields.get("identity")
         return {"code": error.code, "message": error.message, "pid": known and known.pid}

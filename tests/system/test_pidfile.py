@@ -539,10 +539,9 @@ def test_I10_a_holder_in_another_container_is_seen_by_its_lock(tmp_path):
     path = str(tmp_path / "x.pid")
     with start_in(Place(), scenes.hold_until_killed, path=path) as container:
         container.announced()
-        for options in ({}, {"other_namespaces_gone": True}):
-            assert scenes.attempt(path, **options)["code"] == "already-running"
-            beside = run_in(Place(), scenes.attempt, path=path, **options)
-            assert beside["code"] == "already-running"
+        assert scenes.attempt(path)["code"] == "already-running"
+        beside = run_in(Place(), scenes.attempt, path=path)
+        assert beside["code"] == "already-running"
 
 
 @pytest.fixture
@@ -556,13 +555,10 @@ def left_by_a_container(tmp_path):
     return str(path)
 
 
-def test_I9_a_container_that_restarts_needs_a_word_since_nothing_proves_the_end(
-    left_by_a_container,
-):
+def test_I9_a_container_that_restarts_starts_since_the_lock_is_free(left_by_a_container):
     path = left_by_a_container
     assert run_in(Place(), scenes.read, path=path)["verdict"] == "UNKNOWN"
-    assert run_in(Place(), scenes.attempt, path=path)["code"] == "already-running"
-    assert run_in(Place(), scenes.attempt, path=path, other_namespaces_gone=True)["code"] == "held"
+    assert run_in(Place(), scenes.attempt, path=path)["code"] == "held"
 
 
 def test_I9_the_host_sees_that_the_container_is_gone(left_by_a_container):

@@ -26,11 +26,6 @@ _PYTHON_IGNORES = ("SIGPIPE", "SIGXFSZ")
 def add_arguments(parser: Parser) -> None:
     """PIDFILE and CMD."""
     parser.add_argument("pidfile", metavar="PIDFILE", help="made, locked, and left behind by CMD")
-    parser.add_argument(
-        "--other-namespaces-gone",
-        action="store_true",
-        help="your word that containers which used this file before are gone",
-    )
     parser.add_rest("command", "CMD", "the command and its arguments")
     parser.epilog = (
         "exit codes: 4 while another instance lives or may live, 126 and 127 when CMD can't be\n"
@@ -41,7 +36,7 @@ def add_arguments(parser: Parser) -> None:
 def run(args: Namespace) -> int:
     """Returns only by raising: CMD takes this process over."""
     file = PidFile(args.pidfile)
-    file.acquire(inheritable=True, other_namespaces_gone=args.other_namespaces_gone)
+    file.acquire(inheritable=True)
     try:
         _become(args.command)
     except OSError as error:

@@ -104,19 +104,16 @@ class PidFile:
         finally:
             self.release()
 
-    def acquire(
-        self, *, inheritable: bool = False, other_namespaces_gone: bool = False
-    ) -> ProcessIdentity:
+    def acquire(self, *, inheritable: bool = False) -> ProcessIdentity:
         """Become the holder, until `release` or the end of this process.
 
-        `inheritable` keeps the lock over an exec. `other_namespaces_gone` is the caller's word
-        that containers which wrote this file before are gone; the lock is still asked.
+        `inheritable` keeps the lock over an exec.
         """
         me = ProcessIdentity.current()
         with _mutex, contextlib.ExitStack() as on_failure:
             directory = planted.open_directory(os.path.dirname(self.path))
             on_failure.callback(os.close, directory)
-            taking = _Taking(self, directory, me, other_namespaces_gone)
+            taking = _Taking(self, directory, me)
             fd = taking.until_decided()
             os.set_inheritable(fd, inheritable)
             self._mine = _Held(os.getpid(), directory, fd)
@@ -184,11 +181,10 @@ class PidFile:
 class _Taking:
     """One attempt to become the holder of a pid file."""
 
-    def __init__(self, file: PidFile, directory: int, me: ProcessIdentity, others_gone: bool):
+    def __init__(self, file: PidFile, directory: int, me: ProcessIdentity) -> None:
         self.file = file
         self.directory = directory
         self.me = me
-        self.others_gone = others_gone
         self.began = time.monotonic()
 
     def until_decided(self) -> int:
@@ -295,7 +291,11 @@ class _Taking:
 
     def _refuse_for_identity(self, recorded: ProcessIdentity) -> None:
         look = recorded.look()
-        if look.is_gone or (self.others_gone and _is_elsewhere(recorded)):
+        if look.is_gone:
+            return
+        if look.verdict is Verdict.UNKNOWN and _is_elsewhere(recorded):
+            # An earlier container left the file, most likely. The lock is true across PID
+            # namespaces, and we have it: whoever held it is gone, or gave it up.
             return
         if look.verdict is Verdict.SAME:
             raise self._already(_name(recorded), recorded, look.evidence)
@@ -376,8 +376,6 @@ def _name(identity: ProcessIdentity) -> str:
 
 
 def _what_to_do(identity: ProcessIdentity) -> str:
-    if _is_elsewhere(identity):
-        return "--other-namespaces-gone is your word that its container is gone"
     if identity.host is not None and identity.host != here.place().host:
         return f"look at {identity.pid} on that host; remove the file when it is gone"
     return f"check it with `ps {identity.pid}`; remove the file when that is something else"
