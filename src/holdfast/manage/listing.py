@@ -16,7 +16,7 @@ from holdfast.process.identity import ProcessIdentity
 from holdfast.record import Record
 from holdfast.run.directory import RunDirectory
 from holdfast.run.facts import State
-from holdfast.run.home import RECENT_SECONDS
+from holdfast.run.home import RECENT_SECONDS, RECENT_SLACK_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ class Selection(Record):
     @property
     def is_recent(self) -> bool:
         """Whether nothing older than a day is asked for."""
-        return self.since is not None and self.since >= time.time() - RECENT_SECONDS
+        oldest = time.time() - RECENT_SECONDS - RECENT_SLACK_SECONDS / 2
+        return self.since is not None and self.since >= oldest
 
     def candidates(self, home: Home) -> list[str]:
         """The ids that can fit at all; oldest first."""

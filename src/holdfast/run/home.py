@@ -40,6 +40,7 @@ _LYING_MAGIC = {  # f_type of statfs: for where the mount table does not list th
 }
 
 RECENT_SECONDS = 86400.0  # plain listings show what ended in the last day
+RECENT_SLACK_SECONDS = 3600.0  # markers stay so much longer, for whoever asked a moment ago
 
 
 class Home:
@@ -122,7 +123,7 @@ class Home:
 
     def forget_recent(self) -> None:
         """Runs that ended longer ago are found in the history alone."""
-        before = time.time() - RECENT_SECONDS
+        before = time.time() - RECENT_SECONDS - RECENT_SLACK_SECONDS
         for run_id, at in list(self._recent()):
             if at < before:
                 self.forget_ending(run_id)
