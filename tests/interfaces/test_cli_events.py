@@ -72,7 +72,7 @@ def test_following_tells_of_new_runs_until_interrupted(holdfast, runs):
     assert follower.stdout is not None
     _asleep(follower.pid)
     run = _end(runs, "true", name="after")
-    seen = []
+    seen: list[dict[str, object]] = []
     while not seen or seen[-1]["kind"] != "ended":
         seen.append(json.loads(follower.stdout.readline()))
     assert {line["run"] for line in seen} == {run.id}

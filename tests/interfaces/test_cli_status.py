@@ -156,7 +156,7 @@ def test_a_secret_argument_is_not_shown(holdfast, runs):
     for command in (("status", "x"), ("status", "x", "--json"), ("tree", "x"), ("events", "x")):
         done = holdfast(*command, expect=0)
         assert "hunter2" not in done.stdout, command
-        assert "[redacted]" in done.stdout or command[0] == "events"
+        assert "[redacted]" in done.stdout or "events" in command
 
 
 def test_the_page_fits_any_width_and_shows_no_escape_codes(holdfast, runs):

@@ -18,7 +18,7 @@ from holdfast.process.tree import Cleanup
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
     from typing import Any, TypeVar
 
     from holdfast.manage.events import Event
@@ -127,7 +127,9 @@ class AsyncRuns:
         plain = [run.plain if isinstance(run, AsyncRun) else run for run in runs]
         return await run_steps_async(self._runs.wait_steps(plain, any_of=any, timeout=timeout))
 
-    async def events(self, since: str | None = None, follow: bool = True) -> AsyncIterator[Event]:
+    async def events(
+        self, since: str | None = None, follow: bool = True
+    ) -> AsyncGenerator[Event, None]:
         """The facts of all runs, oldest first, each with a cursor to go on from."""
         with EventStream(self.home, since=since, follow=follow, tags=self.tags) as stream:
             while (event := await run_steps_async(stream.next_event())) is not None:
@@ -178,13 +180,13 @@ class AsyncRun:
         """What the run has written so far: from a byte on, or its last lines."""
         return self.plain.output(since_byte, tail)
 
-    async def follow(self, since_byte: int = 0) -> AsyncIterator[Chunk]:
+    async def follow(self, since_byte: int = 0) -> AsyncGenerator[Chunk, None]:
         """The output from a byte on, as it comes, until the run has ended."""
         with OutputStream(self.directory, since_byte) as stream:
             while (chunk := await run_steps_async(stream.next_chunk())) is not None:
                 yield chunk
 
-    async def lines(self) -> AsyncIterator[bytes]:
+    async def lines(self) -> AsyncGenerator[bytes, None]:
         """The same as whole lines without their newline; the last may be unfinished."""
         lines = Lines()
         with OutputStream(self.directory) as stream:

@@ -99,6 +99,7 @@ class EventStream:
         self._only = run
         self._place = Place() if since in (None, NOW) else parse_cursor(str(since))
         self._watch = Watch() if follow else None
+        self._hears_of_new_runs = False
         self._known: set[str] = set()
         self._unread: list[str] = []  # newest first: the next is at the end
         self._readings: dict[str, _Reading] = {}
@@ -135,7 +136,7 @@ class EventStream:
     def _look(self) -> None:
         """Find new runs, and new events of those that are not done with."""
         if self._watch is not None and self._only is None:
-            self._watch.add(self._home.runs_path)
+            self._hears_of_new_runs = self._watch.add(self._home.runs_path)
         found = [self._only] if self._only is not None else self._home.run_ids()
         if self._only is None:
             self._place.keep(set(found))
@@ -234,9 +235,9 @@ class EventStream:
             self._place.done_until(max(old))
 
     def _seconds(self) -> float | None:
-        """How long to wait at most: a run alone may be over without another event."""
-        has_home = bool(self._known) or self._home.check()
-        return None if self._only is None and has_home else _LOOK_SECONDS
+        """How long to wait at most: the home may not be there yet, and a run alone may be over
+        without another event."""
+        return None if self._hears_of_new_runs else _LOOK_SECONDS
 
     def _is_over(self) -> bool:
         """Whether the one run that was asked for will have no more events."""
