@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 from holdfast.manage.report.series import Line, Shape
-from holdfast.manage.report.stretches import Lack, holes, lack_of
+from holdfast.manage.report.stretches import Lack, lack_of
 from holdfast.process.samples import tree_figure
 from holdfast.record import Record
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.manage.report.series import Point
+    from holdfast.manage.report.stretches import Stretch
 
     Json = dict[str, Any]
     Read = Callable[[Json], float | None]
@@ -55,48 +56,66 @@ class Chart(Record):
 
 
 class Samples:
-    """The rows of a trace on the run's own clock."""
+    """The rows of a trace on the run's own clock, and when there was nothing to measure."""
 
     def __init__(
-        self, times: Sequence[float], rows: Sequence[Json], interval_seconds: float
+        self, times: Sequence[float], rows: Sequence[Json], stretches: Sequence[Stretch]
     ) -> None:
         self.times = times
         self.rows = rows
-        self._holes = {hole.begin: hole.end for hole in holes(times, interval_seconds)}
+        self.stretches = stretches
+        self._holes = {one.begin for one in stretches if one.lack is Lack.NO_SAMPLES}
 
     def line(self, key: str, name: str, shape: Shape, read: Read) -> Line:
         """One figure of every row. A row without it, and a hole between rows, is a break."""
+        return self._line(key, name, shape, read, lambda _row: True)
+
+    def rare(self, key: str, name: str, shape: Shape, figure: str) -> Line:
+        """A figure that most rows don't ask for: those are no break, what was not measured is."""
+        return self._line(
+            key, name, shape, _tree_number(figure), lambda row: lack_of(row) is not None
+        )
+
+    def _line(
+        self, key: str, name: str, shape: Shape, read: Read, breaks: Callable[[Json], bool]
+    ) -> Line:
         points: list[Point] = []
         for at, row in zip(self.times, self.rows, strict=True):
-            points.append((at, read(row)))
+            value = read(row)
+            if value is not None or breaks(row):
+                points.append((at, value))
             if at in self._holes:
                 points.append((at, None))
         return Line(key, name, shape, tuple(points))
 
-    def rare(self, key: str, name: str, read: Read) -> Line:
-        """A figure that most rows don't ask for: those are no break, what was not measured is."""
-        points: list[Point] = []
-        for at, row in zip(self.times, self.rows, strict=True):
-            value = read(row)
-            if value is not None or lack_of(row) is not None:
-                points.append((at, value))
-            if at in self._holes:
-                points.append((at, None))
-        return Line(key, name, Shape.LEVEL, tuple(points))
-
     def rate(self, key: str, name: str, figure: str) -> Line:
         """How fast a count since the start grows: a mean between two rows that have it."""
-        points: list[Point] = [(0.0, None)] if self.rows else []
-        before: tuple[float, float] | None = (0.0, 0.0)
+        points: list[Point] = [(0.0, None)]
+        begin, before = 0.0, 0.0
         for at, row in zip(self.times, self.rows, strict=True):
             total = _transferred(row, figure)
-            if total is not None:
-                points.append((at, _rate(before, at, total)))
-                before = (at, total)
-            if at in self._holes:  # how it spread over that time, nobody knows
-                points.append((self._holes[at], None))
-                before = None
-        return Line(key, name, Shape.MEAN, tuple(points))
+            if total is None:
+                continue
+            between = [one for one in self.stretches if one.begin < at and one.end > begin]
+            rate = _rate(total - before, at - begin, between)
+            for one in between:  # nothing is drawn where nothing was measured
+                if points[-1][0] < one.begin:
+                    points.append((one.begin, rate))
+                points.append((min(one.end, at), None))
+            points.append((at, rate))
+            begin, before = at, total
+        return Line(key, name, Shape.MEAN, tuple(points) if begin else ())
+
+
+def _rate(grown: float, seconds: float, between: Sequence[Stretch]) -> float | None:
+    """Over the time that somebody was alive. None where that is not known.
+
+    A count that fell began anew: other processes are counted since, or by another shim.
+    """
+    if grown < 0 or any(one.lack is Lack.NO_SAMPLES for one in between):
+        return None
+    seconds -= sum(one.seconds for one in between if one.lack is not Lack.UNRESOLVED)
+    return round(grown / seconds, 1) if seconds > 0 else None
 
 
 def _transferred(row: Json, figure: str) -> float | None:
@@ -104,13 +123,6 @@ def _transferred(row: Json, figure: str) -> float | None:
     if (row.get("tree") or {}).get("chars") is None:
         return None
     return _number(tree_figure(row, figure))
-
-
-def _rate(before: tuple[float, float] | None, at: float, total: float) -> float | None:
-    """None where the count began anew: other processes are counted since, or another shim."""
-    if before is None or at <= before[0] or total < before[1]:
-        return None
-    return round((total - before[1]) / (at - before[0]), 1)
 
 
 def charts(samples: Samples, memory_max_bytes: float | None) -> tuple[Chart, ...]:
@@ -137,8 +149,8 @@ def _memory(samples: Samples) -> tuple[Line, ...]:
     lines = [
         line.replace(name=f"{line.name}, resident") for line in _with_workload(samples, "rss_bytes")
     ]
-    pss = samples.rare("pss", "whole tree, shared pages once (PSS)", _tree_number("pss_bytes"))
-    swap = samples.rare("swap", "whole tree, swapped out", _tree_number("swap_bytes"))
+    pss = samples.rare("pss", "whole tree, shared pages once (PSS)", Shape.LEVEL, "pss_bytes")
+    swap = samples.rare("swap", "whole tree, swapped out", Shape.LEVEL, "swap_bytes")
     lines += [pss] if pss.is_known else []
     lines += [swap] if (swap.peak() or (0, 0))[1] > 0 else []
     return tuple(lines)
@@ -152,7 +164,7 @@ def _io(samples: Samples) -> tuple[Line, ...]:
 
 def _processes(samples: Samples) -> tuple[Line, ...]:
     alive = samples.line("tree", "whole tree, without wrappers", Shape.COUNT, _count)
-    zombies = samples.rare("zombies", "ended and not waited for", _tree_number("zombies"))
+    zombies = samples.rare("zombies", "ended and not waited for", Shape.COUNT, "zombies")
     return (alive, zombies) if (zombies.peak() or (0, 0))[1] > 0 else (alive,)
 
 

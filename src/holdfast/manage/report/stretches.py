@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import enum
 import itertools
-import statistics
 
 from holdfast.process.samples import tree_figure
 from holdfast.record import Record
@@ -19,12 +18,13 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
+_SHORTEST = 0.05  # seconds; what is shorter is only the order in which things were seen
 _LATE_INTERVALS = 3
 _LATE_SECONDS = 1.0  # a loaded machine
+_WHOLE_ROWS = 1000  # a trace is thinned at thousands of rows, and keeps more than half of them
 _NEIGHBOURS = 8  # samples on either side, that tell whether the trace was thinned here
 _WIDE = 1.5  # intervals: further apart than it was measured
-_FEW = 2
-_UNUSUAL = 16  # thinning keeps half of each eight rows: twice eight can be missing in between
+_THINNED = 2  # so many wide steps on one side are no accident
 
 
 class Lack(enum.StrEnum):
@@ -73,17 +73,24 @@ def lack_of(row: Json) -> Lack | None:
 
 
 def unmeasured(
-    times: Sequence[float], rows: Sequence[Json], seconds: float, interval_seconds: float
+    times: Sequence[float],
+    rows: Sequence[Json],
+    seconds: float,
+    interval_seconds: float,
+    adopted: Sequence[float] = (),
 ) -> tuple[Stretch, ...]:
-    """All stretches in order: rows without figures, and times without rows."""
-    found = _without_figures(times, rows, seconds) + holes(times, interval_seconds)
+    """All stretches in order: rows without figures, and times without rows.
+
+    `adopted`: when another shim took over; nobody measured since the last sample before that.
+    """
+    found = _without_figures(times, rows, seconds) + _holes(times, interval_seconds, adopted)
     late = _late(interval_seconds)
     first, last = (times[0], times[-1]) if times else (seconds, seconds)
     if first > late or not times:
         found.append(Stretch(Lack.NO_SAMPLES, 0.0, first))
     if seconds - last > late:
         found.append(Stretch(Lack.NO_SAMPLES, last, seconds))
-    told = [stretch for stretch in found if stretch.seconds > 0]
+    told = [stretch for stretch in found if stretch.seconds > _SHORTEST]
     return tuple(sorted(told, key=lambda stretch: stretch.begin))
 
 
@@ -104,17 +111,24 @@ def _without_figures(times: Sequence[float], rows: Sequence[Json], seconds: floa
     return found
 
 
-def holes(times: Sequence[float], interval_seconds: float) -> list[Stretch]:
-    """Times between two samples that are longer than the interval, or thinning, accounts for."""
+def _holes(
+    times: Sequence[float], interval_seconds: float, adopted: Sequence[float]
+) -> list[Stretch]:
+    """Times between two samples that are longer than the interval accounts for.
+
+    Where a long trace was thinned, missing samples say nothing: only an adoption is proof there.
+    """
     steps = [after - before for before, after in itertools.pairwise(times)]
     found = []
     for place, step in enumerate(steps):
         if step <= _late(interval_seconds):
             continue
-        around = steps[max(0, place - _NEIGHBOURS) : place] + steps[place + 1 :][:_NEIGHBOURS]
-        wide = sum(other > _WIDE * interval_seconds for other in around)
-        if wide <= _FEW or step > _UNUSUAL * statistics.median(around):
-            found.append(Stretch(Lack.NO_SAMPLES, times[place], times[place + 1]))
+        begin, end = times[place], times[place + 1]
+        sides = (steps[max(0, place - _NEIGHBOURS) : place], steps[place + 1 :][:_NEIGHBOURS])
+        wide = max(sum(step > _WIDE * interval_seconds for step in side) for side in sides)
+        is_whole = len(times) < _WHOLE_ROWS or wide < _THINNED
+        if is_whole or any(begin < at <= end for at in adopted):
+            found.append(Stretch(Lack.NO_SAMPLES, begin, end))
     return found
 
 

@@ -37,7 +37,8 @@ _SPARK = 40
 def text(snapshot: Snapshot, width: int = 80, ink: Ink = UNICODE) -> list[str]:
     """Headline first, then a line or more for each thing that is known."""
     info = snapshot.info
-    lines = [printable(f"{info.name or '?'} ({info.id})  {headline(info)}")]
+    title = printable(f"{info.name or '?'} ({info.id})  {headline(info)}")
+    lines = [title] if len(title) <= width else textwrap.wrap(title, width)
     for label, said in _facts(snapshot):
         lines += _wrapped(label, said, width)
     lines += _figures(snapshot, ink)
@@ -63,8 +64,10 @@ def _figures(snapshot: Snapshot, ink: Ink) -> list[str]:
         line = chart.lines[0] if chart.key != "io" else chart.lines[1]
         name = chart.title if chart.key != "io" else "Written"
         drawn.append(f"{name:<{_INDENT}}{sparkline(line, snapshot, _SPARK, ink)}".rstrip())
-    end = f"{'':<{_INDENT}}{'0s':<{_SPARK - 8}}{time_text(snapshot.seconds):>8}"
-    return ["", *lines, "", *drawn, *([end] if drawn else []), ""]
+    if drawn:
+        end = time_text(snapshot.seconds)
+        drawn = ["", *drawn, f"{'':<{_INDENT}}{'0s':<{_SPARK - 8}}{end:>8}"]
+    return ["", *lines, *drawn, ""]
 
 
 def _lists(snapshot: Snapshot) -> Iterator[tuple[str, list[str]]]:
@@ -80,7 +83,7 @@ def _lists(snapshot: Snapshot) -> Iterator[tuple[str, list[str]]]:
             + f": {one.evidence}"
             for one in snapshot.anomalies
         ]
-        or ["none"],
+        or ["none" if snapshot.has_figures else "unknown: nothing was measured"],
     )
     cells = [attempt_cells(one, snapshot.info) for one in snapshot.attempts]
     yield "attempts", _table(ATTEMPT_COLUMNS, cells) if cells else ["none"]

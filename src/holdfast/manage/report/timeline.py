@@ -24,6 +24,7 @@ from holdfast.process.clock import seconds_of
 from holdfast.record import Record
 from holdfast.run.events import Kind
 from holdfast.run.facts import State
+from holdfast.run.redaction import redact_argv, redact_text
 from holdfast.run.trace import UsagePeaks
 
 TYPE_CHECKING = False
@@ -95,7 +96,8 @@ class Snapshot(Record):
     @property
     def has_figures(self) -> bool:
         """Whether anything was measured."""
-        return any(line.is_known for chart in self.charts for line in chart.lines)
+        lines = (*self.chart("cpu").lines, *self.chart("memory").lines)
+        return any(line.is_known for line in lines)
 
     def to_json(self) -> Json:
         """The document of `report --json`."""
@@ -121,11 +123,17 @@ class Snapshot(Record):
 
 def snapshot(material: Material) -> Snapshot:
     """What the material adds up to."""
-    info, clock = material.info, clock_of(material)
+    info, clock = _public(material.info), clock_of(material)
     times = _times(material.rows, clock)
     seconds = _length(material, clock, times)
     interval = _interval(info, times)
-    samples = Samples(times, material.rows, interval or 0.0)
+    adopted = [
+        clock.seconds(event.at, event.boottime)
+        for event in material.events
+        if event.kind is Kind.SUPERVISED and event.facts.get("how") == "adopted"
+    ]
+    stretches = unmeasured(times, material.rows, seconds, interval or 0.0, adopted)
+    samples = Samples(times, material.rows, stretches)
     anomalies, signals = anomaly_rows(material, clock), signal_rows(material, clock)
     return Snapshot(
         info=info,
@@ -135,7 +143,7 @@ def snapshot(material: Material) -> Snapshot:
         interval_seconds=interval,
         sample_count=len(times),
         charts=charts(samples, (info.wanted or {}).get("memory_max_bytes")),
-        stretches=unmeasured(times, material.rows, seconds, interval or 0.0),
+        stretches=stretches,
         marks=marks(event_marks(material, clock), anomalies, signals),
         attempts=_attempts(material, clock),
         anomalies=anomalies,
@@ -143,6 +151,17 @@ def snapshot(material: Material) -> Snapshot:
         findings=_findings(material, clock),
         usage=_usage(material),
         mean_cpu_percent=mean_cpu_percent(samples),
+    )
+
+
+def _public(info: RunInfo) -> RunInfo:
+    """Without secrets: a report is made to be shown to others."""
+    return info.replace(
+        name=redact_text(info.name) if info.name is not None else None,
+        evidence=redact_text(info.evidence),
+        command=redact_argv(info.command) if info.command is not None else None,
+        cwd=redact_text(info.cwd) if info.cwd is not None else None,
+        tags={redact_text(name): redact_text(value) for name, value in info.tags.items()},
     )
 
 
@@ -215,7 +234,9 @@ def _usage(material: Material) -> Json:
     for row in material.rows:
         peaks.add(row)
     recorded = {k: v for k, v in (material.info.usage or {}).items() if v is not None}
-    return {**peaks.usage(), **recorded}
+    usage = {**peaks.usage(), **recorded}
+    # None alive at any sample: how many there were in between, nobody saw.
+    return {**usage, "peak_processes": usage["peak_processes"] or None}
 
 
 def _attempts(material: Material, clock: RunClock) -> tuple[AttemptRow, ...]:

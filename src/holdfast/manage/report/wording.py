@@ -73,13 +73,12 @@ def utc(at: str | None) -> str:
 
 def sample_words(snapshot: Snapshot) -> str:
     """How it was measured."""
-    if not snapshot.sample_count:
-        if snapshot.interval_seconds == 0:
-            return "none: the run was started with --sample-interval 0"
-        return "none"
-    every = snapshot.interval_seconds
-    often = "" if every is None else f", every {time_text(every)}"
-    number = snapshot.sample_count
+    number, every = snapshot.sample_count, snapshot.interval_seconds
+    often = f", every {time_text(every)}" if every else ""
+    if every == 0:
+        often = ": the run was started with --sample-interval 0"
+    if not number:
+        return f"none{often if every == 0 else ''}"
     return f"{number:,} sample{'' if number == 1 else 's'} kept{often}"
 
 
