@@ -1,0 +1,34 @@
+"""The README and the guarantees name tests and pages that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+ROWS = re.findall(r"^\| [^|]+ \| (`tests/[^|]+) \|$", README, re.MULTILINE)
+
+
+def test_the_table_has_rows():
+    assert len(ROWS) >= 15
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_promise_names_a_test_of_that_scenario(row):
+    files = [ROOT / path for path in re.findall(r"`(tests/[\w/]+\.py)`", row)]
+    assert files
+    text = "".join(path.read_text() for path in files)
+    for scenario in re.findall(r"\b([A-Z]\d+)\b", row):
+        assert f"test_{scenario}_" in text or f"_{scenario}_" in text
+
+
+@pytest.mark.parametrize("page", ["README.md", *sorted(p.name for p in (ROOT / "docs").glob("*.md"))])
+def test_links_lead_somewhere(page):
+    path = ROOT / page if page == "README.md" else ROOT / "docs" / page
+    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text())
+    local = [target for target in targets if "://" not in target]
+    missing = [target for target in local if not (path.parent / target).exists()]
+    assert not missing
