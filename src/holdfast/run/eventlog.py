@@ -122,7 +122,9 @@ class EventLog:
         self._unpublished: list[bytes] = []
         self._is_unsynced = False
         self._is_torn = False
-        self._reserved_until: int | None = self._size
+        # What an earlier holder reserved is still there, also when the disk is full by now.
+        allocated = os.fstat(self._fd).st_blocks * 512
+        self._reserved_until: int | None = max(self._size, allocated)
         self._reserve(0)
 
     def _take_over(self) -> None:
