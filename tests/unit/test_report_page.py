@@ -13,7 +13,7 @@ import pytest
 from holdfast.manage.report.markup import element, escaped, raw
 from holdfast.manage.report.page import page
 from holdfast.run.facts import State
-from tests.support.report_scenes import ended, happened, hostile, sample, seen
+from tests.support.report_scenes import ended, happened, hostile, sample, seen, unresolved
 from tests.unit.test_report_terminal import SCENES, every_scene
 
 OWN_ELEMENTS = {"script", "style"}
@@ -107,6 +107,13 @@ def test_a_gap_is_drawn_as_a_gap():
     line = re.search(r'class="line line0" d="([^"]*)"', text)
     assert line is not None
     assert line[1].count("M") == 2
+
+
+def test_a_trace_that_flickers_makes_no_endless_page():
+    rows = [unresolved(float(t)) if t % 2 else sample(float(t), t % 97) for t in range(10_000)]
+    text = page(seen(rows, happened(ended(9_999.0))))
+    assert len(text) < 2_000_000
+    assert text.count('class="gap hatched"') < 100
 
 
 def test_one_sample_is_a_dot():

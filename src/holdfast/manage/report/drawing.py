@@ -21,10 +21,13 @@ from holdfast.manage.report.wording import chart_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from holdfast.manage.report.figures import Chart
     from holdfast.manage.report.marks import Mark
     from holdfast.manage.report.scale import Axis
     from holdfast.manage.report.series import Known, Line
+    from holdfast.manage.report.stretches import Stretch
     from holdfast.manage.report.timeline import Snapshot
 
 BUCKETS = 500  # of time: about as many as a screen has room for, four points each
@@ -166,8 +169,22 @@ def _gaps(snapshot: Snapshot, top: float, height: float) -> list[Markup]:
             y=top,
             height=height,
         )
-        for stretch in snapshot.stretches
+        for stretch in _drawn_apart(snapshot.stretches, seconds)
     ]
+
+
+def _drawn_apart(stretches: Iterable[Stretch], seconds: float) -> list[Stretch]:
+    """Stretches of a kind that no screen shows apart, as one."""
+    found: list[Stretch] = []
+    latest: dict[Lack, int] = {}
+    for stretch in stretches:
+        place = latest.get(stretch.lack)
+        if place is not None and stretch.begin - found[place].end < seconds / BUCKETS:
+            found[place] = found[place].replace(end=max(found[place].end, stretch.end))
+        else:
+            latest[stretch.lack] = len(found)
+            found.append(stretch)
+    return found
 
 
 def gap_look(lack: Lack) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import itertools
 
 from holdfast.manage.report.series import Line, Shape
 from holdfast.manage.report.stretches import Lack, lack_of
@@ -91,12 +92,14 @@ class Samples:
     def rate(self, key: str, name: str, figure: str) -> Line:
         """How fast a count since the start grows: a mean between two rows that have it."""
         points: list[Point] = [(0.0, None)]
-        begin, before = 0.0, 0.0
+        begin, before, passed = 0.0, 0.0, 0
         for at, row in zip(self.times, self.rows, strict=True):
             total = _transferred(row, figure)
             if total is None:
                 continue
-            between = [one for one in self.stretches if one.begin < at and one.end > begin]
+            while passed < len(self.stretches) and self.stretches[passed].end <= begin:
+                passed += 1
+            between = self._between(begin, at, passed)
             rate = _rate(total - before, at - begin, between)
             for one in between:  # nothing is drawn where nothing was measured
                 if points[-1][0] < one.begin:
@@ -105,6 +108,12 @@ class Samples:
             points.append((at, rate))
             begin, before = at, total
         return Line(key, name, Shape.MEAN, tuple(points) if begin else ())
+
+    def _between(self, begin: float, end: float, first: int) -> list[Stretch]:
+        """The stretches that reach into that time; they are in order of their begin."""
+        later = itertools.islice(self.stretches, first, None)
+        near = itertools.takewhile(lambda one: one.begin < end, later)
+        return [one for one in near if one.end > begin]
 
 
 def _rate(grown: float, seconds: float, between: Sequence[Stretch]) -> float | None:
