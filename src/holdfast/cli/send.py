@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: Parser) -> None:
     """RUN and TEXT."""
     parser.add_argument("run", metavar="RUN", help="a name, an id, or its beginning")
-    parser.add_argument("text", metavar="TEXT", help="what to write; a newline is added")
+    parser.add_argument("text", metavar="TEXT", help="what to write; a newline (on a terminal: the enter key) follows")
     parser.add_argument("--no-newline", action="store_true", help="write TEXT alone")
     parser.epilog = "the run needs --pty or --stdin pipe; otherwise the exit code is 4"
 
@@ -36,7 +36,8 @@ def run(args: Namespace) -> int:
     info = target.info()
     if not info.is_active:
         raise Refused(f"{spec.name} has ended ({info.outcome})", run=spec.id)
-    data = os.fsencode(args.text) + (b"" if args.no_newline else b"\n")
+    enter = b"\r" if spec.pty else b"\n"  # what the key sends; a terminal makes a newline of it
+    data = os.fsencode(args.text) + (b"" if args.no_newline else enter)
     target.send(data)
     if args.json:
         streams.say_json({"schema": 1, "id": spec.id, "name": spec.name, "sent_bytes": len(data)})

@@ -38,7 +38,7 @@ class Client:
         self._connection = connection
         self._incoming = b""
         self._outgoing = bytearray()
-        self._dismissed = False
+        self.on_caught_up: Callable[[], None] | None = None  # after it was behind
 
     @property
     def backlog(self) -> int:
@@ -51,19 +51,17 @@ class Client:
 
     def send(self, data: bytes) -> None:
         """Send bytes; never blocks. A client that lets too much pile up is dropped."""
-        if self._dismissed:
-            return
         self._outgoing += data
         if len(self._outgoing) > LARGEST_BACKLOG:
             self.close()
         else:
             self._flush()
 
-    def dismiss(self, last_words: bytes) -> None:
-        """Forget what waits for the client, say this instead, and hang up once it is taken."""
-        self._outgoing = bytearray(last_words)
-        self._dismissed = True
-        self._flush()
+    def release(self) -> tuple[socket.socket, bytes]:
+        """Hand the connection over, and what was not sent on it: it is no longer served here."""
+        self._server.forget(self, self._connection, close=False)
+        self.on_close = None
+        return self._connection, bytes(self._outgoing)
 
     def close(self) -> None:
         """Hang up."""
@@ -76,6 +74,8 @@ class Client:
         """The loop found something on the connection."""
         if events & WRITE:
             self._flush()
+            if not self._outgoing and self.on_caught_up is not None:
+                self.on_caught_up()
         if events & READ:
             self._receive()
         elif events & HANG_UP:
@@ -119,9 +119,6 @@ class Client:
         except OSError:
             self.close()
             return
-        if self._dismissed:
-            self.close()
-            return
         self._server.want_read(self, self._connection)
 
 
@@ -152,12 +149,13 @@ class ControlServer:
         self._loop.unwatch(self._listener.fileno())
         self._listener.close()
 
-    def forget(self, client: Client, connection: socket.socket) -> None:
+    def forget(self, client: Client, connection: socket.socket, *, close: bool = True) -> None:
         fd = connection.fileno()
         if fd >= 0 and self._clients.get(fd) is client:
             del self._clients[fd]
             self._loop.unwatch(fd)
-            connection.close()
+            if close:
+                connection.close()
 
     def want_write(self, client: Client, connection: socket.socket) -> None:
         self._loop.watch(connection.fileno(), READ | WRITE, "control", client.serve)

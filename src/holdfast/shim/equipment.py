@@ -32,7 +32,10 @@ def _signalled(supervisor: Supervisor) -> None:
 def _serve(supervisor: Supervisor) -> None:
     requests = Requests(supervisor)
     if supervisor.spec.pty:
-        requests.serve_terminal(_terminal(supervisor))
+        terminal = _terminal(supervisor)
+        requests.serve_terminal(terminal)
+        supervisor.after_ending.append(terminal.part)
+        supervisor.after_release.append(terminal.say_last_words)
     server = ControlServer(supervisor.loop, supervisor.directory.path, requests.handle)
     supervisor.journal.publish = server.publish
     supervisor.after_ending.append(server.close)

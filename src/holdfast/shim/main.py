@@ -83,6 +83,8 @@ def launch(path: str, ready_fd: int) -> None:
     supervise(supervisor)
     lock.release()
     crash_point("shim.lock-released")
+    for part in supervisor.after_release:
+        part()
 
 
 def supervise(supervisor: Supervisor) -> None:

@@ -46,7 +46,8 @@ class ScreenModes:
         self._reset()
 
     def _reset(self) -> None:
-        self._changed: dict[int, bool] = {}  # in the order of the changes
+        self._changed: dict[int, bool] = {}  # from how terminals begin; the latest last
+        self._touched: set[int] = set()
         self._keypad = False
         self._pushed: list[bytes] = []
         self._other_keys = b""
@@ -78,8 +79,11 @@ class ScreenModes:
             self._other_keys = found["other"] or b""
 
     def _switch(self, mode: int, on: bool) -> None:
+        if mode > _LARGEST_MODE:
+            return
+        self._touched.add(mode)
         self._changed.pop(mode, None)
-        if on != (mode in _ON_BY_DEFAULT) and mode <= _LARGEST_MODE:
+        if on != (mode in _ON_BY_DEFAULT):
             self._changed[mode] = on
 
     def _note_keys(self, what: bytes, flags: bytes) -> None:
@@ -92,12 +96,19 @@ class ScreenModes:
             self._pushed.append(number)
 
     def again(self) -> bytes:
-        """Bring another terminal into the same modes."""
+        """Bring another terminal, which is as terminals begin, into the same modes."""
         parts = [b"\x1b[?%d%c" % (mode, b"h" if on else b"l") for mode, on in self._changed.items()]
         parts += [b"\x1b="] if self._keypad else []
         parts += [b"\x1b[>%bu" % flags for flags in self._pushed]
         parts += [b"\x1b[>4;%bm" % self._other_keys] if self._other_keys else []
         return b"".join(parts)
+
+    def over(self) -> bytes:
+        """Bring a terminal that missed some of the changes into the same modes."""
+        back = sorted(self._touched - self._changed.keys())
+        parts = [b"\x1b[<%du\x1b[>4m\x1b>" % _MOST_PUSHED]
+        parts += [b"\x1b[?%d%c" % (mode, b"h" if mode in _ON_BY_DEFAULT else b"l") for mode in back]
+        return b"".join(parts) + self.again()
 
     def undo(self) -> bytes:
         """Bring a terminal that saw all of it back to how terminals begin; empty: it never left.
@@ -131,6 +142,10 @@ class RecentOutput:
     def replay(self) -> bytes:
         """What to show to somebody who comes now."""
         return self._before.again() + _QUESTION.sub(b"", bytes(self._kept))
+
+    def replay_over(self) -> bytes:
+        """What to show to somebody who saw some of the output and missed the rest."""
+        return self._before.over() + _QUESTION.sub(b"", bytes(self._kept))
 
 
 def _place_to_cut(data: bytearray, at: int) -> int:

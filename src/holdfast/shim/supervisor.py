@@ -77,6 +77,7 @@ class Supervisor:
         self.on_exit: list[Callable[[], None]] = []  # before the reap: /proc still shows it
         self.before_ending: list[Callable[[], None]] = []
         self.after_ending: list[Callable[[], None]] = []
+        self.after_release: list[Callable[[], None]] = []  # nothing waits for the shim any more
         self.usage: Callable[[], dict[str, Any] | None] = lambda: None
         self.tell: Callable[..., None] = lambda _event, **_more: None  # --notify
         self.terminal: Ends | None = None  # of a --pty run

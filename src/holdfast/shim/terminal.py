@@ -11,13 +11,13 @@ from __future__ import annotations
 import base64
 import fcntl
 import os
-import struct
 import termios
 
 from holdfast.record import Record
 from holdfast.shim.loop import READ, WRITE
 from holdfast.shim.screen import RecentOutput
 from holdfast.shim.terminal_log import TerminalLog
+from holdfast.shim.viewer import LastWords, Size, Viewer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from holdfast.shim.supervisor import Supervisor
 
 ROWS, COLUMNS = 24, 80
-LARGEST_SIDE = 9999
 MOST_TYPED_BYTES = 1 << 20
-MOST_UNSEEN_BYTES = 1 << 20  # a viewer that is further behind is let go of
 REDRAW_SECONDS = 0.1
 
 _READ_BYTES = 8192  # the kernel hands out up to 4096 at a time
@@ -37,8 +35,6 @@ _BATCH_BYTES = 64 * 1024
 _LAST_BYTES = 256 * 1024  # more than the kernel can hold of a terminal's output
 _TYPE_BYTES = 4096
 _BELL = b"\a"
-# CAN ends whatever sequence the viewer's terminal is in the middle of.
-_TOO_SLOW = b"\x18\r\n[holdfast: you are too far behind; attach again]\r\n"
 
 
 class Ends(Record):
@@ -51,31 +47,6 @@ class Ends(Record):
         """Where nobody else has the workload's end open, this hangs the terminal up."""
         os.close(self.ours)
         os.close(self.workloads)
-
-
-class Size(Record):
-    """Of a window, in characters."""
-
-    rows: int
-    columns: int
-
-    @classmethod
-    def of(cls, document: dict[str, Any] | None) -> Size | None:
-        """As a request or a spec says it; None where that is not the size of a window."""
-        rows, columns = ((document or {}).get(side) for side in ("rows", "columns"))
-        if not isinstance(rows, int) or not isinstance(columns, int):
-            return None
-        is_window = 0 < rows <= LARGEST_SIDE and 0 < columns <= LARGEST_SIDE
-        return cls(rows, columns) if is_window else None
-
-    def give(self, fd: int) -> None:
-        """Where it is new, the kernel sends SIGWINCH to the terminal's foreground processes."""
-        window = struct.pack("HHHH", self.rows, self.columns, 0, 0)
-        fcntl.ioctl(fd, termios.TIOCSWINSZ, window)
-
-    def other(self) -> Size:
-        """One that differs a little."""
-        return self.replace(rows=self.rows - 1 if self.rows > 1 else 2)
 
 
 def open_terminal(window: dict[str, Any] | None) -> Ends:
@@ -91,23 +62,6 @@ def make_controlling() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
-class Viewer:
-    """Somebody who is attached."""
-
-    def __init__(self, client: Client, request: dict[str, Any]) -> None:
-        self.client = client
-        self.read_only = bool(request.get("read_only"))
-        self.size = None if self.read_only else Size.of(request)
-
-    def show(self, data: bytes) -> bool:
-        """Send output; False when the viewer is too far behind, and was let go of."""
-        if self.client.backlog + len(data) > MOST_UNSEEN_BYTES:
-            self.client.dismiss(_TOO_SLOW)
-            return False
-        self.client.send(data)
-        return True
-
-
 class Terminal:
     """The shim's end of the run's terminal, through all attempts."""
 
@@ -119,6 +73,7 @@ class Terminal:
         self._typed = bytearray()
         self._viewers: dict[Client, Viewer] = {}  # the one whose window counts comes last
         self._size = Size.of(supervisor.spec.window) or Size(ROWS, COLUMNS)
+        self._last_words = LastWords()
 
     def use(self, ends: Ends) -> None:
         """Serve a new attempt's terminal; all that the last one wrote is kept first."""
@@ -131,6 +86,19 @@ class Terminal:
         """The run is about to end: keep what the workload wrote last."""
         self._finish_attempt()
         self._log.close()
+
+    def part(self) -> None:
+        """The ending is recorded: who is behind is served from outside the loop, without the lock.
+
+        Before the control server hangs up on everybody.
+        """
+        for viewer in list(self._viewers.values()):
+            self._last_words.take(viewer, self._recent)
+        self._viewers.clear()
+
+    def say_last_words(self) -> None:
+        """Nothing depends on the shim any more."""
+        self._last_words.say()
 
     def write(self, data: bytes) -> str | None:
         """Type on the terminal, or say why not."""
@@ -154,6 +122,7 @@ class Terminal:
             return
         viewer = self._viewers[client] = Viewer(client, request)
         client.on_close = lambda: self._left(client)
+        client.on_caught_up = lambda: viewer.catch_up(self._recent)
         client.answer({"ok": True})
         viewer.show(self._recent.replay())
         if viewer.size is not None and not self._resize(viewer.size):
@@ -164,7 +133,7 @@ class Terminal:
         viewer = self._viewer(client)
         if viewer is not None and not viewer.read_only:
             try:
-                typed = base64.b64decode(request["base64"])
+                typed = base64.b64decode(request["base64"], validate=True)
             except (KeyError, TypeError, ValueError):  # an answer would be shown as output
                 client.close()
                 return
@@ -228,9 +197,8 @@ class Terminal:
             return 0
         self._recent.add(data)
         self._log.add(data)
-        for client, viewer in list(self._viewers.items()):
-            if not viewer.show(data):
-                self._left(client)
+        for viewer in list(self._viewers.values()):
+            viewer.show(data)
         return len(data)
 
     def _take(self) -> bytes:
