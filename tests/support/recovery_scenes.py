@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from holdfast.process import procfs
 from holdfast.process.identity import ProcessIdentity
 from tests.support import recycling
+from tests.support.kernel_lab import Place, announce, run_in, start_in
 from tests.support.recovering import gated, kill, kill_shim
-from tests.support.running import ended, events_of, info_of
+from tests.support.running import ended, events_of, info_of, run_of
+from tests.support.tracer import held_at_exit
 from tests.support.waiting import eventually
 
 Facts = dict[str, Any]
@@ -119,3 +123,85 @@ def command_in(home: str, words: list[str]) -> Facts:
     os.environ["HOLDFAST_HOME"] = home
     done = holdfast(*words, expect=None)
     return {"code": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
+
+
+def removed_from_another_namespace() -> Facts:
+    """An orphan of an inner namespace, looked at from another one that can't see it."""
+    home = str(own_home())
+    with start_in(Place(env={"HOLDFAST_HOME": home}), _orphan_and_wait) as scene:
+        scene.announced()
+        seen = run_in(Place(), stands, home=home, name="a")
+        codes = {
+            word: run_in(Place(), command_in, home=home, words=words)["code"]
+            for word, words in (
+                ("rm", ["rm", "a"]),
+                ("archive", ["archive", "a"]),
+                ("forced", ["rm", "--force", "a"]),
+            )
+        }
+    return {"state": seen["state"], **codes}
+
+
+def _orphan_and_wait() -> None:
+    holdfast("run", "-n", "a", "sleep", "600")
+    kill_shim("a")
+    announce(info_of("a").state)
+    signal.pause()
+
+
+def other_namespaces() -> Facts:
+    """A container is gone, another lives: what recover says with and without the user's word."""
+    home = str(own_home())
+    with start_in(Place(env={"HOLDFAST_HOME": home}), _orphan_and_wait) as scene:
+        scene.announced()
+        # Held open, its number is not given to the next namespace.
+        (init,) = procfs.children(scene.process.pid)
+        namespace = os.open(f"/proc/{init}/ns/pid", os.O_RDONLY)
+        facts: Facts = {"live, unseen": run_in(Place(), recover_in, home=home, words=[])["a"]}
+        os.environ["HOLDFAST_HOME"] = home
+        # From above, the workload is seen by its inode: the word does not outweigh that.
+        facts["from above"] = recover("--other-namespaces-gone", "--dry-run")["a"]
+    workload = info_of("a").workload
+    assert workload is not None
+    facts["gone, no word"] = run_in(Place(), recover_in, home=home, words=[])["a"]
+    facts["start"] = run_in(Place(), command_in, home=home, words=["run", "-n", "a", "true"])
+    words = ["--other-namespaces-gone"]
+    facts["gone, word"] = run_in(Place(), recover_in, home=home, words=words)["a"]
+    facts["again"] = run_in(Place(), recover_in, home=home, words=words)
+    os.close(namespace)
+    return facts
+
+
+def survivor_of_an_ended_run() -> Facts:
+    """A member is held at its exit while the run is stopped, and is let go later."""
+    own_home()
+    bystander = recycling.spawn()
+    code = "import os, time\nif os.fork() == 0:\n    os.setsid()\ntime.sleep(600)"
+    holdfast("run", "-n", "a", sys.executable, "-c", code)
+    root = events_of("a", "attempt_started")[0]["root"]["pid"]
+    (child,) = eventually(lambda: procfs.children(root), why="it forked")
+    eventually(lambda: str(child) in _seen("a"), why="the shim has seen the child")
+    with held_at_exit(child):
+        first = _stopped()
+        facts: Facts = {"first": first, "survivors": len((info_of("a").cleanup or {})["survivors"])}
+        facts["rm"] = holdfast("rm", "a", expect=None).returncode
+        facts["again"] = _stopped()
+    facts["then"] = _stopped()
+    facts["left"] = (info_of("a").cleanup or {})["survivors"]
+    facts["cleaned"] = len(events_of("a", "cleaned"))
+    ours = {str(root), str(child)}
+    rows = run_of("a").directory.read_signals()
+    facts["signals_to_others"] = [r for r in rows if r["to"].split(".")[1] not in ours]
+    facts["rm_then"] = holdfast("rm", "a", expect=None).returncode
+    assert bystander.untouched()
+    bystander.end()
+    return facts
+
+
+def _seen(name: str) -> str:
+    return str([event["members"] for event in events_of(name, "members_seen")])
+
+
+def _stopped() -> Facts:
+    done = holdfast("stop", "--grace", "0", "a", expect=None)
+    return {"code": done.returncode, "stdout": done.stdout}

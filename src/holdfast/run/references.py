@@ -20,6 +20,7 @@ def resolve(home: Home, reference: str) -> str:
     return (
         find_by_name(home, reference)
         or _by_id(home, reference.lower())
+        or _by_spec(home, reference)  # of a run that was unpacked: no claim leads to it
         or _missing(home, reference)
     )
 
@@ -32,6 +33,10 @@ def find_by_name(home: Home, name: str) -> str | None:
     if is_id(led_to) and RunDirectory(home, led_to).exists():
         return led_to
     # The name was used, and what it leads to was removed or can't be read: ask every spec.
+    return _by_spec(home, name)
+
+
+def _by_spec(home: Home, name: str) -> str | None:
     for run_id in reversed(home.run_ids()):
         if _name_of(home, run_id) == name.lower():
             return run_id
