@@ -1,0 +1,133 @@
+"""Rows, notes and hints: what is said about a run, and that nothing is invented."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from holdfast.manage.info import RunInfo
+from holdfast.manage.views import Figures, figures, hints, next_steps, note, row_of, summary
+from holdfast.process.clock import boottime
+from holdfast.run.facts import State
+from holdfast.run.outcomes import EndedBy, Outcome
+
+
+def _info(**fields) -> RunInfo:
+    empty = dict.fromkeys(RunInfo._fields)
+    base = {"schema": 1, "id": "0" * 20, "name": "x", "state": State.RUNNING, "evidence": ""}
+    base |= {"attempts": [], "wrappers": [], "tags": {}, "anomaly_count": 0}
+    return RunInfo(**{**empty, **base, **fields})
+
+
+def _ended(outcome: Outcome, **fields) -> RunInfo:
+    return _info(state=State.ENDED, outcome=outcome, **fields)
+
+
+@pytest.mark.parametrize(
+    ("info", "says"),
+    [
+        (_info(), ""),
+        (_info(attempt=3, anomaly_count=1), "attempt 3, 1 anomaly"),
+        (_info(anomaly_count=2, workload_resolution="unresolved"), "workload unresolved, 2 anomal"),
+        (_info(state=State.ORPHANED, shim={"pid": 902}), "shim 902 gone"),
+        (_info(state=State.UNKNOWN, evidence="another host; kept, and not touched"), "another h"),
+        (_ended(Outcome.SUCCEEDED, exit_code=0), ""),
+        (_ended(Outcome.FAILED, exit_code=3), "exit 3"),
+        (_ended(Outcome.FAILED, exit_code=0, completion={"is_error": True}), "the agent says"),
+        (_ended(Outcome.KILLED, signal=11, core_dumped=True), "SIGSEGV, core dumped"),
+        (_ended(Outcome.KILLED, signal=9, ended_by=EndedBy.OUTSIDE), "SIGKILL from outside"),
+        (_ended(Outcome.OUT_OF_MEMORY, signal=9, oom_killed=True), "SIGKILL, by the kernel"),
+        (
+            _ended(
+                Outcome.OUT_OF_MEMORY,
+                ended_by=EndedBy.HOLDFAST,
+                wanted={"memory_max_bytes": 2 << 30},
+            ),
+            "over 2G, stopped",
+        ),
+        (_ended(Outcome.STALLED, wanted={"idle_timeout_seconds": 900.0}), "silent 15m, stopped"),
+        (_ended(Outcome.TIMED_OUT, wanted={"timeout_seconds": 5400.0}), "after 1h30m, stopped"),
+        (_ended(Outcome.LOST, evidence="process 7 was recorded before this boot"), "reboot"),
+        (
+            _ended(Outcome.LOST, workload={"pid": 4243}, evidence="workload 4243 RECYCLED: ..."),
+            "pid 4243 RECYCLED",
+        ),
+        (_ended(Outcome.LOST), "nobody saw the end"),
+        (_ended(Outcome.STOPPED, evidence="asked by uid 0 (pid 1); root exited"), ""),
+        (_ended(Outcome.STOPPED, evidence="the shim was sent SIGTERM; root"), "the shim was sent"),
+        (
+            _ended(Outcome.STOPPED, cleanup={"survivors": [{"pid": 5120, "comm": "ffmpeg"}]}),
+            "survives: 5120 ffmpeg",
+        ),
+    ],
+)
+def test_notes(info, says):
+    assert note(info).startswith(says)
+    assert bool(note(info)) is bool(says)
+
+
+def test_what_is_not_known_is_empty():
+    row = row_of(_info(), time.time())
+    assert row.cells() == ("x", "running", "", "", "", "", "", "", "")
+
+
+def test_a_full_row():
+    now = 1_800_000_000.0
+    at = "2027-01-15T07:48:00.000000Z"  # twelve minutes before
+    info = _info(created_at=at, last_output_at="2027-01-15T07:59:56Z", usage={"cost_usd": 0.31})
+    row = row_of(info, now, Figures(37.6, 412 << 20))
+    assert row.cells() == ("x", "running", "", "12m", "38%", "412M", "4s ago", "$0.31", "")
+
+
+def test_a_summary_counts_states_in_a_fixed_order():
+    infos = [_ended(Outcome.LOST), _info(), _info(), _info(state=State.ORPHANED)]
+    assert summary(infos, window="24h", older=212) == (
+        "2 running, 1 orphaned, 1 ended in 24h (212 older: ls --all)"
+    )
+    assert summary([]) == "no runs"
+
+
+def test_hints_name_a_few_and_count_the_rest():
+    orphans = [_info(state=State.ORPHANED, name=f"o{n}") for n in range(5)]
+    lost = _ended(Outcome.LOST, name="l", evidence="shim 1 GONE (not yet recorded)")
+    assert hints([*orphans, lost]) == [
+        "holdfast recover adopts o0, o1, o2 and 2 more",
+        "holdfast recover records the end of l",
+    ]
+    assert hints([_info(), _ended(Outcome.FAILED)]) == []
+
+
+@pytest.mark.parametrize(
+    ("info", "first"),
+    [
+        (_info(), "logs -f x"),
+        (_info(state=State.ORPHANED), "recover"),
+        (_info(state=State.UNKNOWN), "recover --dry-run"),
+        (_ended(Outcome.SUCCEEDED), "logs x"),
+        (_ended(Outcome.STOPPED, cleanup={"survivors": [{"pid": 1}]}), "tree x"),
+    ],
+)
+def test_next_steps(info, first):
+    assert next_steps(info)[0] == first
+
+
+def test_resume_and_attach_are_offered_where_they_work():
+    assert 'resume x "..."' in next_steps(_ended(Outcome.FAILED, session={"id": "1"}))
+    assert "attach x" in next_steps(_info(pty=True))
+
+
+def test_a_stale_sample_is_not_about_now(tmp_path):
+    trace = tmp_path / "trace.jsonl"
+    row = {"at": "2026-11-15T12:00:00Z", "cpu_percent": 5.0, "rss_bytes": 100}
+    tree = {"processes": 2, "rss_bytes": 300, "swap_bytes": 50}
+    trace.write_text(json.dumps({**row, "boottime": boottime(), "tree": tree}) + "\n")
+    assert figures(str(trace), 5) == Figures(None, 350)
+    trace.write_text(json.dumps({**row, "boottime": boottime(), "tree": {"processes": 1}}) + "\n")
+    assert figures(str(trace), 5) == Figures(5.0, 100)
+    trace.write_text(json.dumps({**row, "boottime": boottime() - 60, "tree": {}}) + "\n")
+    assert figures(str(trace), 5) == Figures()
+    assert figures(str(tmp_path / "none"), 5) == Figures()
+    trace.write_text("not JSON\n")
+    assert figures(str(trace), 5) == Figures()
