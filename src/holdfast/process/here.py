@@ -56,11 +56,21 @@ def _ask() -> Place:
 
 
 def _host() -> str:
-    import hashlib
-
     try:
         with open("/etc/machine-id", "rb") as file:
             name = file.read().strip()
     except OSError:
         name = b""
-    return hashlib.sha256(name or os.uname().nodename.encode()).hexdigest()[:8]
+    return _sha256(name or os.uname().nodename.encode())[:8]
+
+
+def _sha256(data: bytes) -> str:
+    """hashlib loads OpenSSL, which costs every launch as much as `setsid -f` as a whole."""
+    try:
+        from _sha256 import sha256  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        try:
+            from _sha2 import sha256  # type: ignore[import-not-found,unused-ignore]  # 3.12+
+        except ImportError:
+            from hashlib import sha256
+    return str(sha256(data).hexdigest())

@@ -6,6 +6,7 @@ library. It belongs to no terminal and no session of the caller.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -94,6 +95,9 @@ def supervise(supervisor: Supervisor) -> None:
     supervisor.journal.loop = supervisor.loop
     supervisor.loop.on_signal(signal.SIGCHLD, supervisor.child_ended)
     equip(supervisor)
+    # What is loaded stays: the collector need not look at it, nor unshare its pages.
+    gc.freeze()
+    gc.enable()
     supervisor.loop.run()
 
 
@@ -107,6 +111,7 @@ def main(argv: list[str]) -> int:
 
 def run_shim(mode: str, path: str, ready_fd: int, request: str | None = None) -> None:
     """Run one shim to its end, whatever it was started for."""
+    gc.disable()  # until all is loaded: it would look through the modules again and again
     serve: Callable[..., Any] = launch
     arguments: tuple[Any, ...] = (path, ready_fd)
     if mode != "launch":
