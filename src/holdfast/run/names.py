@@ -41,7 +41,7 @@ def is_id(text: str) -> bool:
 
 def is_id_prefix(text: str) -> bool:
     """Whether an id could begin with the text."""
-    return len(text) <= ID_LENGTH and all(letter in CROCKFORD for letter in text)
+    return len(text) <= ID_LENGTH and not text.strip(CROCKFORD)
 
 
 def valid_name(text: str) -> bool:
