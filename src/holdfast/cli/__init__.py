@@ -10,13 +10,15 @@ from __future__ import annotations
 import sys
 
 from holdfast.cli import streams
-from holdfast.cli.parser import Parser, unknown, unknown_command
+from holdfast.cli.quick import read_quickly
 from holdfast.errors import Bug, Failed, HoldfastError, Unavailable, WrongUse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
+
+    from holdfast.cli.parser import Parser
 
 INTERRUPTED = 130  # 128 + SIGINT
 BROKEN_PIPE = 141  # 128 + SIGPIPE, as a shell shows it for any other program
@@ -116,9 +118,13 @@ def _dispatch(words: list[str], asked: Asked) -> int:
     if verb == "help":
         verb, words = words[0], ["--help"]
     if verb.startswith("-"):
+        from holdfast.cli.parser import unknown
+
         asked.json = asked.json or "--json" in words
         raise unknown("option", verb, ("--json", "--quiet", "--verbose", "--help", "--version"))
     if verb not in COMMANDS:
+        from holdfast.cli.parser import unknown_command
+
         asked.json = asked.json or "--json" in words
         raise unknown_command(verb, available())
     return _run_command(verb, words, asked)
@@ -141,15 +147,18 @@ def _take_leading_options(words: list[str], asked: Asked) -> list[str]:
 def _run_command(verb: str, words: list[str], asked: Asked) -> int:
     before = asked.json
     asked.json = before or "--json" in words  # until it is known which words are ours
-    parser, module = load(verb)
-    options, rest = parser.split(words)
-    asked.json = before or "--json" in options
-    asked.verbose = asked.verbose or "-v" in options or "--verbose" in options
-    try:
-        args = parser.read(options, rest, asked)
-    except SystemExit:  # --help was printed
-        return 0
-    asked.verbose = args.verbose
+    module = _import(verb, COMMANDS[verb][0])
+    args = read_quickly(verb, module.add_arguments, words, asked)
+    if args is None:
+        parser, module = load(verb)
+        options, rest = parser.split(words)
+        asked.json = before or "--json" in options
+        asked.verbose = asked.verbose or "-v" in options or "--verbose" in options
+        try:
+            args = parser.read(options, rest, asked)
+        except SystemExit:  # --help was printed
+            return 0
+    asked.json, asked.verbose = args.json, args.verbose
     if args.json and not getattr(module, "JSON", True):
         raise refuse_json(verb)
     return module.run(args)
@@ -157,6 +166,8 @@ def _run_command(verb: str, words: list[str], asked: Asked) -> int:
 
 def load(verb: str) -> tuple[Parser, Module]:
     """A command's parser and module; imports that module alone."""
+    from holdfast.cli.parser import Parser
+
     name, summary, _ = COMMANDS[verb]
     module = _import(verb, name)
     parser = Parser(verb, summary)

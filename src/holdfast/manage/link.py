@@ -14,7 +14,7 @@ from holdfast.shim.dial import dial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import socket
+    import _socket as socket
     from typing import Any, Self
 
     from holdfast.manage.steps import Steps

@@ -6,9 +6,10 @@ sends nonsense, loses its connection and nothing else.
 
 from __future__ import annotations
 
+# The socket module would turn every constant of the system into an enum, in each shim's memory.
+import _socket as socket
 import json
 import os
-import socket
 import struct
 
 from holdfast.process import procfs
@@ -166,9 +167,10 @@ class ControlServer:
 
     def _accept(self, _events: int) -> None:
         try:
-            connection, _ = self._listener.accept()
+            fd, _ = self._listener._accept()  # type: ignore[attr-defined]
         except OSError:  # the client left, or descriptors ran out: it will try again
             return
+        connection = socket.socket(fileno=fd)
         connection.setblocking(False)
         peer = _peer_of(connection)
         if peer["uid"] not in (0, os.getuid()):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+# The socket module would turn every constant of the system into an enum, in each shim's memory.
+import _socket as socket
 import os
-import socket
 
 from holdfast.process import procfs
 
@@ -17,7 +18,7 @@ def dial(directory: str, timeout_seconds: float = 5.0) -> socket.socket | None:
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
         return None
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     connection.settimeout(timeout_seconds)
     try:
         connection.connect(procfs.short_path_to(fd, "control"))

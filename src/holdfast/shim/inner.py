@@ -14,7 +14,7 @@ from holdfast.run.directory import RunDirectory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import socket
+    import _socket as socket
     from typing import Any
 
 

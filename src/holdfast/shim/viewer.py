@@ -16,7 +16,7 @@ from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import socket
+    import _socket as socket
     from typing import Any
 
     from holdfast.shim.control import Client
