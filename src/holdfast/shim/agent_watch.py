@@ -89,16 +89,18 @@ class AgentWatch:
             self._poll_transcript()
 
     def _poll_transcript(self) -> None:
-        if self._transcript is None:
-            return
-        for fact in self._transcript.poll(boottime()):
+        self._read_transcript()
+        self._supervisor.loop.after("transcript", TRANSCRIPT_SECONDS, self._poll_transcript)
+
+    def _read_transcript(self) -> None:
+        for fact in self._transcript.poll(boottime()) if self._transcript is not None else ():
             if not (isinstance(fact, UsageRead) and self._stream_counts):
                 self._take(fact)
-        self._supervisor.loop.after("transcript", TRANSCRIPT_SECONDS, self._poll_transcript)
 
     def last_look(self) -> None:
         """Before the ending: what the transcript got last."""
-        if self._transcript is not None:
-            for fact in self._transcript.poll(boottime()):
-                if not (isinstance(fact, UsageRead) and self._stream_counts):
-                    self._take(fact)
+        self._read_transcript()
+        session = self._supervisor.journal.facts.session or {}
+        if session.get("id") and session.get("transcript") is None:
+            # The first search came too early, and the run was over before the next.
+            self._session_found(str(session["id"]))
