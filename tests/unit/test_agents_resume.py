@@ -121,6 +121,20 @@ def test_an_agent_without_sessions_is_refused(agent):
         resume_command(load_profile(agent), [agent], "S", "x")
 
 
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["sh", "-c", "claude -p hi; sleep 9"],
+        ["bash", "-lc", "cd x && claude"],
+        ["npx", "my-claude"],
+    ],
+)
+def test_a_shell_text_with_more_in_it_than_the_agent_is_refused(argv):
+    with pytest.raises(Refused, match=argv[0]) as refused:
+        resume_command(load_profile("claude"), argv, "S", "new words")
+    assert "its session is S" in str(refused.value.hint)
+
+
 def test_a_run_without_a_command_is_refused():
     with pytest.raises(WrongUse):
         resume_command(load_profile("claude"), [], "S", "x")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from holdfast.agents.arguments import read_arguments
 from holdfast.agents.recognition import locate
+from holdfast.agents.table import WRAPPERS
 from holdfast.errors import Refused, WrongUse
 
 TYPE_CHECKING = False
@@ -38,6 +41,13 @@ def resume_command(
     if not argv:
         raise WrongUse("a run without a command can't be resumed")
     program, arguments = own_arguments(profile, argv)
+    if os.path.basename(program[-1]) in WRAPPERS:
+        raise Refused(
+            f"where {profile.title} gets its words in this command can't be told: "
+            f"{program[-1]} has more to do than to start it",
+            hint=f"its session is {session_id}: start {profile.name} with it in a new run",
+            agent=profile.name,
+        )
     options = _kept(profile.options, arguments)
     text = prompt or profile.resume.default_prompt
     command: list[str] = []
