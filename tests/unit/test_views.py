@@ -36,6 +36,8 @@ def _ended(outcome: Outcome, **fields) -> RunInfo:
         (_ended(Outcome.SUCCEEDED, exit_code=0), ""),
         (_ended(Outcome.FAILED, exit_code=3), "exit 3"),
         (_ended(Outcome.FAILED, exit_code=0, completion={"is_error": True}), "the agent says"),
+        (_ended(Outcome.FAILED, exit_code=1, limit={"retry_at": None}), "usage limit"),
+        (_info(limit={"retry_at": "2026-01-02T03:04:05Z"}), "usage limit until "),
         (_ended(Outcome.KILLED, signal=11, core_dumped=True), "SIGSEGV, core dumped"),
         (_ended(Outcome.KILLED, signal=9, ended_by=EndedBy.OUTSIDE), "SIGKILL from outside"),
         (_ended(Outcome.OUT_OF_MEMORY, signal=9, oom_killed=True), "SIGKILL, by the kernel"),

@@ -69,6 +69,7 @@ def lines_of(known: Facts) -> Iterator[tuple[str, str]]:
         "processes": _processes(known),
         "attempts": _attempts(known),
         "completed": _completion(known.info),
+        "limit": _limit(known),
         "result": _result(known.info),
         "peak": _peak(known.info),
         "cleanup": _cleanup(known.info),
@@ -228,6 +229,15 @@ def _completion(info: RunInfo) -> str:
     return f"proven by {info.completion.get('source')}: {_short(proof)}"
 
 
+def _limit(known: Facts) -> str:
+    limit = known.info.limit
+    if limit is None:
+        return ""
+    retry_at = limit.get("retry_at")
+    when = f"again at {clock(retry_at, known.now)}" if retry_at else "for how long was not said"
+    return f"a quota is used up, {when}: {_short(str(limit.get('text') or ''))}"
+
+
 def _result(info: RunInfo) -> str:
     if info.result is None:
         return ""
@@ -315,6 +325,9 @@ _WORDS = {
 
 def _events(known: Facts) -> str:
     told = [event for event in known.events if event.kind in _WORDS and _is_news(event)]
+    sessions = {e.facts.get("id"): e for e in reversed(told) if e.kind is Kind.SESSION_FOUND}
+    # A session's transcript is found later than its id, which is not news.
+    told = [e for e in told if e.kind is not Kind.SESSION_FOUND or e in sessions.values()]
     left_out = len(told) - _MOST_EVENTS
     said = [
         _together(f"{clock(event.at, known.now)} {_word(event)}") for event in told[-_MOST_EVENTS:]

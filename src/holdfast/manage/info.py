@@ -86,6 +86,7 @@ class RunInfo(Record):
     session: Json | None
     result: Json | None
     completion: Json | None
+    limit: Json | None  # a quota that was used up
     cleanup: Json | None
     usage: Json | None
     anomaly_count: int
@@ -172,6 +173,7 @@ def _describe(
         session=facts.session,
         result=facts.result,
         completion=facts.completion,
+        limit=facts.limit,
         cleanup=facts.cleanup,
         usage=_usage(facts, ending),
         anomaly_count=facts.anomaly_count,
@@ -221,9 +223,28 @@ def look_at_process(identity: ProcessIdentity) -> Json:
         return {}
 
 
+# Each of them is there wherever one is: what is not known is null.
+_USAGE = (
+    "peak_rss_bytes",
+    "peak_swap_bytes",
+    "cpu_seconds",
+    "peak_cpu_percent",
+    "peak_oom_score",
+    "peak_fd_ratio",
+    "read_bytes",
+    "write_bytes",
+    "peak_processes",
+    "tokens_in",
+    "tokens_out",
+    "cost_usd",
+)
+
+
 def _usage(facts: RunFacts, ending: Json) -> Json | None:
     measured = ending.get("usage") or {}
-    return {**measured, **facts.usage} if measured or facts.usage else None
+    if not measured and not facts.usage:
+        return None
+    return {**dict.fromkeys(_USAGE), **measured, **facts.usage}
 
 
 def _stat(path: str) -> os.stat_result | None:

@@ -5,7 +5,7 @@ It says what the record says, in fewer words; it decides nothing. What is not kn
 
 from __future__ import annotations
 
-from holdfast.manage.units import age, duration, money, percent, size, span
+from holdfast.manage.units import age, clock, duration, money, percent, size, span
 from holdfast.process.clock import boottime, seconds_of
 from holdfast.record import Record
 from holdfast.run.facts import State
@@ -14,6 +14,7 @@ from holdfast.run.outcomes import EndedBy, Outcome
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
     from holdfast.manage.info import RunInfo
 
@@ -132,6 +133,8 @@ def _note_of_running(info: RunInfo) -> str:
         notes.append("workload unresolved")
     if info.completion is not None:
         notes.append("completion proven")
+    if info.limit is not None:
+        notes.append(_limit(info.limit))
     if info.anomaly_count:
         notes.append(f"{info.anomaly_count} anomal{'y' if info.anomaly_count == 1 else 'ies'}")
     return ", ".join(notes)
@@ -149,12 +152,23 @@ def _note_of_ended(info: RunInfo) -> str:
         return _note_of_lost(info)
     if info.outcome is Outcome.NEVER_STARTED:
         return info.evidence
+    if info.outcome is Outcome.FAILED and info.limit is not None:
+        return _limit(info.limit)
     if info.outcome in (Outcome.FAILED, Outcome.KILLED, Outcome.OUT_OF_MEMORY):
         return _own_ending(info)
     if info.outcome is Outcome.STOPPED:
         why = info.evidence.partition(";")[0]
         return "" if why.startswith("asked") else why
     return ""
+
+
+def _limit(limit: dict[str, Any]) -> str:
+    """`usage limit until 16:00:00`, as far as the agent said so."""
+    if limit.get("retry_at") is None:
+        return "usage limit"
+    import time
+
+    return f"usage limit until {clock(str(limit['retry_at']), time.time())}"
 
 
 def _note_of_lost(info: RunInfo) -> str:
