@@ -138,7 +138,7 @@ class Supervisor:
         self.on_ready()
         self.watch_root()
         for begin in self.on_running:
-            begin()
+            self.guarded("begin", begin)
 
     def _exec_failed(self, report: bytes) -> None:
         import json
