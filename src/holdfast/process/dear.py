@@ -12,9 +12,8 @@ from holdfast.process.procfs import ProcessState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
-    from holdfast.process.identity import ProcessIdentity
     from holdfast.process.proc_details import KeptProcess
     from holdfast.process.proc_shared import GroupFigures
     from holdfast.process.samples import Sample
@@ -38,13 +37,15 @@ class DearFigures:
     def add_to(
         self,
         sample: Sample,
-        counted: dict[ProcessIdentity, Tracked],
+        counted: Collection[Tracked],
         workload: Tracked | None,
         now: float,
     ) -> Sample:
         """The sample with what could be found in time."""
+        if not counted:
+            return sample
         pss = self._pss(counted, now)
-        sockets = connections(counted.values())
+        sockets = connections(counted)
         rows = tuple(
             row.replace(sockets=sockets.get(row.token)) if sockets is not None else row
             for row in sample.processes
@@ -57,11 +58,11 @@ class DearFigures:
             group=self._group_figures(workload),
         )
 
-    def _pss(self, counted: dict[ProcessIdentity, Tracked], now: float) -> int | None:
+    def _pss(self, counted: Iterable[Tracked], now: float) -> int | None:
         if now - self._pss_at < self._pause * 0.9:
             return None
         self._pss_at = now
-        found = pss_bytes(counted.values(), _PSS_BUDGET_SECONDS)
+        found = pss_bytes(counted, _PSS_BUDGET_SECONDS)
         if found is None:
             self._pause = min(self._pause * 2, _LONGEST_PAUSE_SECONDS)
         return found

@@ -19,10 +19,11 @@ _FILE = os.O_RDONLY | os.O_CLOEXEC
 _KEPT = ("status", "io", "oom_score")  # beside stat: read for every full sample
 _STAT_BYTES, _STATUS_BYTES, _COMMAND_BYTES = 2048, 8192, 131072
 _VFORK_CHANNELS = ("kernel_clone", "wait_for_vfork_done", "_do_fork", "do_fork")
+_NEARLY_A_PAGE = 3800
 _LEADING_FIELDS = 26  # as far as startstack; the rest of a stat line is not split
 _SHOWN_STACK = 1  # the kernel shows 0 or 1 to those who may not see the address
 
-DESCRIPTORS_EACH = 2 + len(_KEPT)
+DESCRIPTORS_EACH = 3 + len(_KEPT)  # with the directory, stat and the children
 
 
 class Basics(Record):
@@ -51,6 +52,10 @@ class Memory(Record):
     involuntary_switches: int | None
 
 
+_MASKS = b"\nSigPnd:\t"
+_NO_MEMORY = Memory(None, None, None, None, None, None, None)
+
+
 class Transfer(Record):
     """From io. The kernel adds a child's numbers to its parent's when it is waited for."""
 
@@ -77,10 +82,41 @@ def parse_basics(line: bytes) -> Basics:
     )
 
 
+def parse_memory(text: bytes) -> Memory:
+    """The parts of a status file that are wanted."""
+    at = text.find(_MASKS)
+    if at < 0:
+        return _NO_MEMORY
+    swap, peak = _number(text, b"\nVmSwap:"), _number(text, b"\nVmHWM:")
+    # SigPnd, ShdPnd, SigBlk, SigIgn, SigCgt: five lines of one width, in this order.
+    own, blocked, caught = at + 9, at + 59, at + 109
+    pending = int(text[own : own + 16], 16) | int(text[own + 25 : own + 41], 16)
+    return Memory(
+        None if swap is None else swap * 1024,
+        None if peak is None else peak * 1024,
+        pending,
+        int(text[blocked : blocked + 16], 16),
+        int(text[caught : caught + 16], 16),
+        _number(text, b"\nvoluntary_ctxt_switches:", caught),
+        _number(text, b"\nnonvoluntary_ctxt_switches:", caught),
+    )
+
+
 class KeptProcess:
     """The open files of one process. Close it; no method raises because the process is gone."""
 
-    __slots__ = ("_directory", "_kept", "_pid", "_stat", "fd_limit", "network")
+    __slots__ = (
+        "_basics",
+        "_directory",
+        "_kept",
+        "_line",
+        "_memory",
+        "_pid",
+        "_stat",
+        "_status",
+        "fd_limit",
+        "network",
+    )
 
     def __init__(self, pid: int, *, keep_all: bool) -> None:
         """Raises OSError when the process can't be opened. The caller proves whose PID it is."""
@@ -88,14 +124,19 @@ class KeptProcess:
         self._directory = os.open(f"/proc/{pid}", _DIRECTORY)
         self._stat = -1
         self._kept: dict[str, int] = {}
+        # Most processes of a tree idle: the same text again needs no second parse.
+        self._line = self._status = b""
+        self._basics: Basics | None = None
+        self._memory = _NO_MEMORY
         self.fd_limit: int | None = None
         self.network: int | None = None
         try:
             self._stat = os.open("stat", _FILE, dir_fd=self._directory)
-            for name in _KEPT if keep_all else ():
-                self._kept[name] = os.open(name, _FILE, dir_fd=self._directory)
-        except PermissionError:
-            pass  # another user's: each read says None by itself
+            if keep_all:
+                for name in (*_KEPT, f"task/{pid}/children"):
+                    self._kept[name] = os.open(name, _FILE, dir_fd=self._directory)
+        except (PermissionError, FileNotFoundError):
+            pass  # another user's, or an older kernel's: each read says None by itself
         except OSError:
             self.close()
             raise
@@ -111,32 +152,30 @@ class KeptProcess:
     def basics(self) -> Basics | None:
         """One read of stat; None when the process is gone or hidden."""
         try:
-            return parse_basics(os.pread(self._stat, _STAT_BYTES, 0))
+            line = os.pread(self._stat, _STAT_BYTES, 0)
+            if line != self._line:
+                self._basics = parse_basics(line)
+                self._line = line
+            return self._basics
         except (OSError, ValueError, IndexError):
             return None
 
     def memory(self) -> Memory:
         """Swap, signals and context switches."""
         text = self._read("status", _STATUS_BYTES) or b""
-        swap, peak = _number(text, b"\nVmSwap:"), _number(text, b"\nVmHWM:")
-        own, shared = _mask(text, b"\nSigPnd:"), _mask(text, b"\nShdPnd:")
-        return Memory(
-            None if swap is None else swap * 1024,
-            None if peak is None else peak * 1024,
-            None if own is None or shared is None else own | shared,
-            _mask(text, b"\nSigBlk:"),
-            _mask(text, b"\nSigCgt:"),
-            _number(text, b"\nvoluntary_ctxt_switches:"),
-            _number(text, b"\nnonvoluntary_ctxt_switches:"),
-        )
+        if text != self._status:
+            self._memory, self._status = parse_memory(text), text
+        return self._memory
 
     def transfer(self) -> Transfer | None:
         """What it read and wrote; None for a process of another user."""
         text = self._read("io", 512)
         if text is None:
             return None
-        value = [int(line.rpartition(b" ")[2]) for line in text.splitlines()[:6]]
-        return Transfer(value[0] + value[1], value[4], value[5]) if len(value) == 6 else None
+        word = text.split(None, 12)
+        if len(word) < 12 or word[10] != b"write_bytes:":
+            return None
+        return Transfer(int(word[1]) + int(word[3]), int(word[9]), int(word[11]))
 
     def oom_score(self) -> int | None:
         """How gladly the kernel would end it: higher goes first."""
@@ -220,8 +259,8 @@ class KeptProcess:
 
     def children(self) -> list[int]:
         """Children of its first thread, zombies too."""
-        text = self._read(f"task/{self._pid}/children", 65536) or b""
-        return [int(child) for child in text.split()]
+        text = self._read(f"task/{self._pid}/children", 65536)
+        return [int(child) for child in text.split()] if text else []
 
     def executable(self) -> str | None:
         """The path of the program that it runs; None where we may not look."""
@@ -248,7 +287,7 @@ class KeptProcess:
         try:
             kept = self._kept.get(name)
             if kept is not None:
-                return os.pread(kept, most, 0)
+                return _read_kept(kept, most)
             fd = os.open(name, _FILE, dir_fd=self._directory)
             try:
                 return _read_up_to(fd, most)
@@ -265,12 +304,21 @@ class KeptProcess:
             os.close(fd)
 
 
+def _read_kept(fd: int, most: int) -> bytes:
+    text = part = os.pread(fd, most, 0)
+    while len(part) >= _NEARLY_A_PAGE and len(text) < most:
+        part = os.pread(fd, most - len(text), len(text))
+        text += part
+    return text
+
+
 def _read_up_to(fd: int, most: int) -> bytes:
-    parts, size = [], 0
-    while size < most and (part := os.read(fd, min(65536, most - size))):
-        parts.append(part)
-        size += len(part)
-    return b"".join(parts)
+    """A /proc file that goes on gives a page, less what did not fit: a shorter part is the end."""
+    text = part = os.read(fd, most)
+    while len(part) >= _NEARLY_A_PAGE and len(text) < most:
+        part = os.read(fd, most - len(text))
+        text += part
+    return text
 
 
 def _link(name: str, directory: int) -> str:
@@ -280,14 +328,9 @@ def _link(name: str, directory: int) -> str:
         return ""
 
 
-def _number(text: bytes, name: bytes) -> int | None:
-    at = text.find(name)
+def _number(text: bytes, name: bytes, start: int = 0) -> int | None:
+    at = text.find(name, start)
     if at < 0:
         return None
     value = text[at + len(name) : at + len(name) + 24].split(None, 1)[0]
     return int(value) if value.isdigit() else None
-
-
-def _mask(text: bytes, name: bytes) -> int | None:
-    at = text.find(name)
-    return None if at < 0 else int(text[at + len(name) : at + len(name) + 17], 16)

@@ -7,14 +7,21 @@ process that is gone or unreadable: unknown is None.
 
 from __future__ import annotations
 
-import os
 import time
 
 from holdfast.process.clock import boottime, iso_time
 from holdfast.process.dear import DearFigures, connections, pss_of
-from holdfast.process.proc_details import Basics, KeptProcess
-from holdfast.process.proc_shared import zombies_among
-from holdfast.process.procfs import TICKS_PER_SECOND, ProcessState
+from holdfast.process.measuring import (
+    beside_the_workload,
+    count_zombies,
+    has_deleted_directory,
+    highest,
+    measure,
+    percent_of,
+    resident_and_swapped,
+    sum_of,
+)
+from holdfast.process.procfs import TICKS_PER_SECOND
 from holdfast.process.samples import ProcessSample, Sample, TreeFigures
 from holdfast.process.tracked import Keeper, Ledger, Tracked
 from holdfast.record import Record
@@ -22,9 +29,7 @@ from holdfast.record import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
 
-    from holdfast.process.identity import ProcessIdentity
     from holdfast.process.members import Member
     from holdfast.process.resolution import Resolution
 
@@ -32,10 +37,8 @@ FULL_EVERY_SECONDS = 5.0
 SLOW_EVERY_SECONDS = 30.0
 _EARLY_BY = 0.9  # a timer that fires a little early still finds its turn
 _PSS_SECONDS = 0.5  # for a tree that may be over its limit: it would be stopped otherwise
-_MOST_ZOMBIES = 256
-_MOST_PERCENT = 100.0 * (os.cpu_count() or 1)
-_BOOTTIME_STEP_SECONDS = 1e-3
-_LIGHT = (None,) * (len(ProcessSample._fields) - 5)
+_NOT_ASKED = (None,) * (len(TreeFigures._fields) - 4)
+_BOOTTIME_STEP_SECONDS = 1e-3  # as rows show it
 
 
 class Activity(Record):
@@ -74,7 +77,7 @@ class Sampler:
         self._full_at = self._slow_at = self._last_boottime = float("-inf")
         self._last_micros = _micros_of(last_at) if last_at else 0
         self._last_cpu: tuple[float, float] | None = None  # when, and CPU seconds of the tree
-        self._counted: frozenset[ProcessIdentity] = frozenset()
+        self._counted: dict[int, Tracked] = {}
 
     def close(self) -> None:
         """Give all descriptors back."""
@@ -100,32 +103,36 @@ class Sampler:
         self._full_at = now if is_full else self._full_at
         self._slow_at = now if is_slow else self._slow_at
         members = list(members)
-        tracked = self._keeper.track(member.identity for member in members)
+        tracked = self._keeper.track(members)
+        if not resolution.has_subject:  # a wrapper's figures are nobody's
+            tree = TreeFigures(len(tracked))
+            return Sample(at, now, True, None, (), tree, is_slow, quiet_seconds, None, None)
         counted = self._choose(members, tracked, resolution)
-        measured = ((identity, _measure(t, now, is_full)) for identity, t in counted.items())
-        rows = {identity: row for identity, row in measured if row is not None}
-        tree = self._sums(rows, counted, now)
-        if is_full and counted:
-            tree = tree.replace(**self._full_sums(rows, counted, tracked))
-        workload = counted.get(resolution.workload.identity) if resolution.workload else None
-        subject = rows.get(workload.identity) if workload is not None else None
+        rows: dict[int, ProcessSample] = {}
+        for pid, each in counted.items():
+            row = measure(each, now, is_full, is_slow)
+            if row is not None:
+                rows[pid] = row
+        workload = _find(counted, resolution)
+        subject = rows.pop(workload.identity.pid, None) if workload is not None else None
+        processes = tuple(rows.values()) if subject is None else (subject, *rows.values())
         sample = Sample(
             at,
             now,
-            not resolution.has_subject,
+            False,
             subject,
-            tuple(sorted(rows.values(), key=lambda row: row is not subject)),
-            tree if resolution.has_subject else TreeFigures(len(tracked)),
+            processes,
+            self._sums(processes, counted, now, is_full, tracked),
             is_slow,
             quiet_seconds,
-            _has_deleted_directory(workload) if is_full and workload is not None else None,
+            has_deleted_directory(workload) if is_full and workload is not None else None,
             None,
         )
-        return self._dear.add_to(sample, counted, workload, now) if is_slow and counted else sample
+        return self._dear.add_to(sample, counted.values(), workload, now) if is_slow else sample
 
     def activity(self, members: Iterable[Member], now: float | None = None) -> Activity:
         """What the whole tree has done so far, wrappers too."""
-        tracked = self._keeper.track(member.identity for member in members)
+        tracked = self._keeper.track(members)
         ticks = io_bytes = 0
         for each in tracked.values():
             with each as files:
@@ -143,15 +150,15 @@ class Sampler:
         The sum of RSS counts pages that a fork shares many times over. So where it is over the
         limit, PSS is asked, one process after the other, until it is not or all were asked.
         """
-        tracked = self._keeper.track(member.identity for member in members)
-        found = {identity: _resident_and_swapped(each) for identity, each in tracked.items()}
+        tracked = self._keeper.track(members)
+        found = {pid: resident_and_swapped(each) for pid, each in tracked.items()}
         total = sum(rss + swap for rss, swap in found.values())
         if limit_bytes is None or total <= limit_bytes or len(found) < 2:
             return MemoryUse(total, "rss") if found else None
         ends = time.monotonic() + _PSS_SECONDS
-        for identity, each in tracked.items():
+        for pid, each in tracked.items():
             pss = pss_of(each)
-            total -= found[identity][0] - pss if pss is not None else 0
+            total -= found[pid][0] - pss if pss is not None else 0
             if total <= limit_bytes or time.monotonic() > ends:
                 break
         return MemoryUse(total, "pss")
@@ -167,183 +174,61 @@ class Sampler:
         return now, f"{iso_time(seconds)[:19]}.{micros:06d}Z"
 
     def _choose(
-        self,
-        members: list[Member],
-        tracked: dict[ProcessIdentity, Tracked],
-        resolution: Resolution,
-    ) -> dict[ProcessIdentity, Tracked]:
-        """Nothing where no workload is known: a wrapper's figures are nobody's."""
-        if not resolution.has_subject:
-            return {}
-        beside = _beside_the_workload(members, resolution)
-        counted = {i: t for i, t in tracked.items() if i not in beside}
-        if self._counted & beside:  # what was taken for the workload is a wrapper after all
+        self, members: list[Member], tracked: dict[int, Tracked], resolution: Resolution
+    ) -> dict[int, Tracked]:
+        beside = beside_the_workload(members, resolution)
+        if not beside:
+            self._counted = tracked
+            return tracked
+        if any(self._counted.get(pid) is tracked.get(pid) for pid in beside):
+            # What was taken for the workload is a wrapper after all.
             self._ledger.start_over()
             self._last_cpu = None
-        self._counted = frozenset(counted)
-        return counted
+        self._counted = {pid: each for pid, each in tracked.items() if pid not in beside}
+        return self._counted
 
     def _sums(
         self,
-        rows: dict[ProcessIdentity, ProcessSample],
-        counted: dict[ProcessIdentity, Tracked],
+        rows: tuple[ProcessSample, ...],
+        counted: dict[int, Tracked],
         now: float,
+        is_full: bool,
+        tracked: dict[int, Tracked],
     ) -> TreeFigures:
-        self._ledger.settle(self._keeper.ended, {i.pid: t for i, t in counted.items()})
-        self._keeper.ended.clear()
+        if self._keeper.ended:
+            self._ledger.settle(self._keeper.ended, counted)
+            self._keeper.ended.clear()
         cpu = self._ledger.cpu_seconds(counted.values())
-        percent = None
-        if self._last_cpu is not None:
-            percent = _percent(cpu - self._last_cpu[1], now - self._last_cpu[0])
-        self._last_cpu = (now, cpu)
-        used = sum(row.rss_bytes for row in rows.values()) if rows else None
-        return TreeFigures(len(rows), used, percent, round(cpu, 2))
-
-    def _full_sums(
-        self,
-        rows: dict[ProcessIdentity, ProcessSample],
-        counted: dict[ProcessIdentity, Tracked],
-        tracked: dict[ProcessIdentity, Tracked],
-    ) -> dict[str, Any]:
-        moved = self._ledger.transferred(counted[identity] for identity in rows)
-        values = list(rows.values())
-        known = {identity.pid for identity in tracked}
-        return {
-            "threads": _sum(row.threads for row in values),
-            "swap_bytes": _sum(row.swap_bytes for row in values),
-            "chars": moved[0] if moved else None,
-            "read_bytes": moved[1] if moved else None,
-            "write_bytes": moved[2] if moved else None,
-            "zombies": _zombies([counted[identity] for identity in rows], known),
-            "oom_score": _highest(row.oom_score for row in values),
-            "fd_ratio": _highest(row.fd_ratio for row in values),
-            "peak_rss_bytes": _highest(row.peak_rss_bytes for row in values),
-        }
+        before, self._last_cpu = self._last_cpu, (now, cpu)
+        percent = None if before is None else percent_of(cpu - before[1], now - before[0])
+        used = sum(row.rss_bytes for row in rows) if rows else None
+        if not is_full or not rows:
+            return TreeFigures(len(rows), used, percent, round(cpu, 2), *_NOT_ASKED)
+        chars, read, written = self._ledger.transferred(counted.values()) or (None, None, None)
+        return TreeFigures(
+            len(rows),
+            used,
+            percent,
+            round(cpu, 2),
+            sum_of(row.threads for row in rows),
+            sum_of(row.swap_bytes for row in rows),
+            chars,
+            read,
+            written,
+            count_zombies(counted, tracked),
+            highest([row.oom_score for row in rows]),
+            highest([row.fd_ratio for row in rows]),
+            highest([row.peak_rss_bytes for row in rows]),
+            None,
+            None,
+        )
 
 
-def _beside_the_workload(members: list[Member], resolution: Resolution) -> set[ProcessIdentity]:
-    """The wrappers, and what they run beside the workload: forks of theirs, filters, helpers.
-
-    What came back to the reaper may have been the workload's: it counts.
-    """
-    wrappers = {wrapper.identity for wrapper in resolution.wrappers}
-    subjects = {program.identity for program in resolution.candidates}
-    if resolution.workload is not None:
-        subjects.add(resolution.workload.identity)
-    by_pid = {member.identity.pid: member for member in members}
-    beside: set[ProcessIdentity] = set()
-    decided: dict[int, bool] = {}
-    for member in members:
-        path: list[int] = []
-        above: Member | None = member
-        answer = False
-        while above is not None and above.identity.pid not in path:
-            path.append(above.identity.pid)
-            if above.identity in subjects:
-                break
-            if above.identity in wrappers or above.identity.pid in decided:
-                answer = decided.get(above.identity.pid, True)
-                break
-            above = by_pid.get(above.ppid)
-        decided.update(dict.fromkeys(path, answer))
-        if answer:
-            beside.add(member.identity)
-    return beside
-
-
-def _measure(tracked: Tracked, now: float, is_full: bool) -> ProcessSample | None:
-    """One process; None when it is gone or can't be read."""
-    with tracked as files:
-        basics = files.basics() if files is not None else None
-        if files is None or basics is None:
-            return None
-        before, since = tracked.basics, tracked.counted_at
-        tracked.before, tracked.basics, tracked.counted_at = before, basics, now
-        percent = None
-        if before is not None and since is not None and now > since:
-            ticks = basics.cpu_ticks - before.cpu_ticks
-            percent = _percent(ticks / TICKS_PER_SECOND, now - since)
-        # Where a process hangs, and whether it was awake in between, is asked each time.
-        if not is_full and basics.state is not ProcessState.DISK_SLEEP:
-            return ProcessSample(
-                tracked.token, basics.comm, basics.state, basics.rss_bytes, percent, *_LIGHT
-            )
-        return _measure_fully(tracked, files, basics, percent)
-
-
-def _measure_fully(
-    tracked: Tracked, files: KeptProcess, basics: Basics, percent: float | None
-) -> ProcessSample:
-    memory, transfer = files.memory(), files.transfer()
-    tracked.transfer = transfer or tracked.transfer
-    limit = files.read_fd_limit() if files.fd_limit is None else files.fd_limit
-    hangs = basics.state is ProcessState.DISK_SLEEP
-    return ProcessSample(
-        tracked.token,
-        basics.comm,
-        basics.state,
-        basics.rss_bytes,
-        percent,
-        basics.threads,
-        memory.swap_bytes,
-        files.open_files(),
-        limit,
-        memory.voluntary_switches,
-        memory.involuntary_switches,
-        transfer.chars if transfer else None,
-        transfer.read_bytes if transfer else None,
-        transfer.write_bytes if transfer else None,
-        files.oom_score(),
-        memory.peak_rss_bytes,
-        memory.signals_pending,
-        memory.signals_blocked,
-        memory.signals_caught,
-        files.wait_channel() if hangs or basics.state is ProcessState.SLEEPING else None,
-        None,
-    )
-
-
-def _resident_and_swapped(tracked: Tracked) -> tuple[int, int]:
-    with tracked as files:
-        basics = files.basics() if files is not None else None
-        if files is None or basics is None:
-            return 0, 0
-        return basics.rss_bytes, files.memory().swap_bytes or 0
-
-
-def _zombies(counted: list[Tracked], known: set[int]) -> int:
-    """Ended children that a member has not waited for; the walk does not list them."""
-    count = 0
-    for tracked in counted:
-        with tracked as files:
-            strangers = [pid for pid in files.children() if pid not in known] if files else []
-        if strangers and count < _MOST_ZOMBIES:
-            count += zombies_among(strangers, tracked.identity.pid, _MOST_ZOMBIES - count)
-    return count
-
-
-def _percent(cpu_seconds: float, seconds: float) -> float:
-    """Whole ticks over a short interval can come to more than the machine has."""
-    return min(round(100 * cpu_seconds / seconds, 1), _MOST_PERCENT)
-
-
-def _has_deleted_directory(workload: Tracked) -> bool | None:
-    with workload as files:
-        return files.has_deleted_directory() if files is not None else None
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    """A sum with an unknown part is unknown."""
-    total = 0
-    for value in values:
-        if value is None:
-            return None
-        total += value
-    return total
-
-
-def _highest(values: Iterable[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
+def _find(counted: dict[int, Tracked], resolution: Resolution) -> Tracked | None:
+    if resolution.workload is None:
+        return None
+    found = counted.get(resolution.workload.identity.pid)
+    return found if found and found.identity == resolution.workload.identity else None
 
 
 def _micros_of(at: str) -> int:

@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from holdfast.process.members import Member
     from holdfast.process.proc_details import Transfer
 
 _LEAST_DESCRIPTORS = 2  # directory and stat
@@ -28,6 +29,7 @@ class Tracked:
     """One process and what it had used when last looked at. `with` gives its open files."""
 
     __slots__ = (
+        "_descriptors",
         "_kept",
         "_once",
         "basics",
@@ -38,8 +40,11 @@ class Tracked:
         "transfer",
     )
 
-    def __init__(self, identity: ProcessIdentity, kept: KeptProcess | None) -> None:
+    def __init__(
+        self, identity: ProcessIdentity, kept: KeptProcess | None, descriptors: int
+    ) -> None:
         self.identity = identity
+        self._descriptors = descriptors
         self.token = identity.token
         self._kept = kept
         self._once: KeptProcess | None = None
@@ -72,11 +77,12 @@ class Tracked:
             return None
         return files
 
-    def close(self) -> None:
-        """Let go of the process."""
+    def close(self) -> int:
+        """Let go of the process. The number of descriptors that this freed."""
         if self._kept is not None:
             self._kept.close()
             self._kept = None
+        return self._descriptors
 
     def look_once_more(self) -> None:
         """A zombie that nobody has waited for still shows what it used in all its life."""
@@ -95,19 +101,23 @@ class Keeper:
 
     def __init__(self, most_descriptors: int | None = None) -> None:
         self._most = _share_of_our_limit() if most_descriptors is None else most_descriptors
-        self._used: dict[ProcessIdentity, int] = {}
-        self._tracked: dict[ProcessIdentity, Tracked] = {}
+        self._used = 0
+        self._tracked: dict[int, Tracked] = {}  # by PID: hashing an identity costs more
         self.ended: list[Tracked] = []  # that were counted, for the ledger to settle
 
-    def track(self, identities: Iterable[ProcessIdentity]) -> dict[ProcessIdentity, Tracked]:
-        """Those of the identities that can be followed now."""
-        present: dict[ProcessIdentity, Tracked] = {}
-        for identity in identities:
-            known = self._tracked.get(identity) or self._open(identity)
+    def track(self, members: Iterable[Member]) -> dict[int, Tracked]:
+        """Those of the members that can be followed now, by PID."""
+        before: dict[int, Tracked] = self._tracked
+        present: dict[int, Tracked] = {}
+        for member in members:
+            identity = member.identity
+            known = before.get(identity.pid)
+            if known is None or (known.identity is not identity and known.identity != identity):
+                known = self._open(identity)
             if known is not None:
-                present[identity] = known
-        for identity, left in self._tracked.items():
-            if identity not in present:
+                present[identity.pid] = known
+        for pid, left in before.items():
+            if present.get(pid) is not left:
                 self._let_go(left)
         self._tracked = present
         return present
@@ -117,21 +127,20 @@ class Keeper:
         for tracked in self._tracked.values():
             tracked.close()
         self._tracked = {}
-        self._used = {}
+        self._used = 0
 
     def _let_go(self, tracked: Tracked) -> None:
         if tracked.counted_at is not None:
             tracked.look_once_more()
-        tracked.close()
-        self._used.pop(tracked.identity, None)
+        self._used -= tracked.close()
         if tracked.counted_at is not None:
             self.ended.append(tracked)
 
     def _open(self, identity: ProcessIdentity) -> Tracked | None:
-        room = self._most - sum(self._used.values())
+        room = self._most - self._used
         wanted = DESCRIPTORS_EACH if room >= DESCRIPTORS_EACH else _LEAST_DESCRIPTORS
         if room < _LEAST_DESCRIPTORS:
-            return Tracked(identity, None)
+            return Tracked(identity, None, 0)
         try:
             with identity.hold() as held:
                 files = KeptProcess(identity.pid, keep_all=wanted == DESCRIPTORS_EACH)
@@ -140,8 +149,8 @@ class Keeper:
                     return None
         except (HoldfastError, OSError):
             return None
-        self._used[identity] = wanted
-        return Tracked(identity, files)
+        self._used += wanted
+        return Tracked(identity, files, wanted)
 
 
 def _share_of_our_limit() -> int:
