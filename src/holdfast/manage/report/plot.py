@@ -185,4 +185,4 @@ def _marks(snapshot: Snapshot, width: int) -> list[str]:
 
 
 def _cut(line: str, width: int) -> str:
-    return line if len(line) <= width else f"{line[: width - 1]}…"
+    return line if len(line) <= width else f"{line[: width - 4]} ..."

@@ -51,7 +51,7 @@ def command_line(info: RunInfo, most: int | None = None) -> str:
     import shlex
 
     text = " ".join(shlex.join(info.command).split("\n"))
-    return text if most is None or len(text) <= most else f"{text[: most - 1]}…"
+    return text if most is None or len(text) <= most else f"{text[: most - 4]} ..."
 
 
 def time_words(info: RunInfo) -> str:
