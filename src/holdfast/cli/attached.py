@@ -129,7 +129,7 @@ class Session:
 
         try:
             settings: list[Any] = termios.tcgetattr(0)
-            tty.setraw(0)
+            tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead is for the run
         except termios.error:
             raise _TerminalGone from None
         return settings
