@@ -29,6 +29,7 @@ OPTIONS = (
     "--hide-scrollbars",
     "--remote-debugging-pipe",
 )
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 ANSWER_SECONDS = 60.0
 
 
@@ -128,7 +129,7 @@ class Page:
 @contextmanager
 def a_page(directory: Path) -> Iterator[Page]:
     """A browser of its own, with a fresh profile below the directory."""
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))))
+    program = next(filter(None, map(shutil.which, PROGRAMS)))
     read_end, to_browser = os.pipe()
     from_browser, write_end = os.pipe()
     # The protocol's pipe is descriptors 3 and 4 of the browser.
