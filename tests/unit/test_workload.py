@@ -165,7 +165,11 @@ def test_W1_a_child_of_sh_c_is_the_workload_once_its_text_names_it():
 def test_a_login_profiles_helpers_are_not_the_workload():
     login = program(10, 1, ("bash", "-lc", "python train.py; true"))
     assert found([login, program(11, 10, "dircolors -b", age=0.01)]).pending
+    assert found([login, program(11, 10, "bash /opt/pyenv init", age=3)]).pending
+    assert found([login, program(11, 10, "bash /opt/pyenv init", age=6)]).workload is not None
     assert found([login, program(11, 10, "python train.py", age=0.01)]).workload is not None
+    plain = program(10, 1, ("bash", "-c", "$AGENT"))
+    assert found([plain, program(11, 10, "claude", age=3)]).workload is not None
 
 
 def test_a_wrappers_own_helper_is_not_the_workload():

@@ -176,6 +176,20 @@ def shell_code(program: Program) -> str | None:
     return rest[0] if has_code and rest else None
 
 
+def is_login_shell(program: Program) -> bool:
+    """Whether it runs its profile, and the helpers in that, before anything else."""
+    if interpreter(program) not in SHELLS:
+        return False
+    if program.cmdline[0].startswith("-"):
+        return True
+    options = []
+    for word in words(program)[1:]:
+        if not word.startswith("-"):
+            break
+        options.append(word)
+    return any(o == "--login" or (o[1:2] != "-" and "l" in o) for o in options)
+
+
 def names(program: Program) -> set[str]:
     """Everything that this process may rightly be called."""
     line, family, running = words(program), interpreter(program), base(program.exe)

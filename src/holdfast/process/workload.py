@@ -18,6 +18,7 @@ from holdfast.process.programs import (
     base,
     interpreter,
     is_called,
+    is_login_shell,
     is_unclear,
     label,
     names,
@@ -33,6 +34,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+PROFILE_SECONDS = 5.0  # helpers of a login profile are slow: they look for versions of things
 LAUNCHED_WITHIN_SECONDS = 10.0  # what it starts later is a tool of its own
 OWN_WORK_SECONDS = 1.0  # CPU time of a shell that runs loops itself; a waiting one uses a few ms
 
@@ -227,7 +229,8 @@ def _is_settled(child: Program, wrapper: Program) -> bool:
     They run helpers first: a login profile's, uv's look at an interpreter. So a young child
     counts only if the wrapper's own words say so, or if it is a wrapper too.
     """
-    if child.age_seconds is None or child.age_seconds >= YOUNG_SECONDS:
+    patience = PROFILE_SECONDS if is_login_shell(wrapper) else YOUNG_SECONDS
+    if child.age_seconds is None or child.age_seconds >= patience:
         return True
     if wrapper_of(child) is not None:
         return True
