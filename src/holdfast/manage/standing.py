@@ -43,9 +43,10 @@ def stand(
 ) -> tuple[RunFacts, Standing]:
     """The recorded facts, and what looking at lock and processes adds to them.
 
-    `closely=False`: of a run whose lock is held the processes are not looked at as well.
+    `closely=False`: of a run whose lock is held the processes are not looked at as well, and of
+    no run it is read who was ever seen in its tree.
     """
-    facts = read_facts(directory)
+    facts = read_facts(directory, members=closely)
     doubt = doubt_origin(directory, spec)
     if doubt is not None and (doubt.of_ending_too or not facts.has_ended):
         return facts, unknown(f"{doubt.why}: not believed, kept and not touched")
@@ -56,7 +57,7 @@ def stand(
         return facts, _supervised(facts) if closely else _locked(facts)
     # The shim may have recorded the ending and let go since we read: read again.
     had_summary = has_summary(directory)
-    facts = read_facts(directory)
+    facts = read_facts(directory, members=closely)
     if facts.has_ended:
         return facts, _ended(facts)
     cut = doubt_length(directory, facts, had_summary)
@@ -69,9 +70,9 @@ def stand(
     return facts, _unsupervised(facts)
 
 
-def read_facts(directory: RunDirectory) -> RunFacts:
+def read_facts(directory: RunDirectory, *, members: bool = True) -> RunFacts:
     """The fold of the recorded events; DamagedRecord when they can't be read to their end."""
-    read = directory.read_events()
+    read = directory.read_events(members=members)
     if read.damage is not None:
         raise DamagedRecord(f"the events of run {directory.id} are damaged: {read.damage}")
     return fold(read.events)

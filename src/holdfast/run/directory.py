@@ -10,7 +10,7 @@ import json
 import os
 
 from holdfast.errors import DamagedRecord, InvalidName, LockBusy, RunNotFound
-from holdfast.run.durable import append_line, atomic_write, encode, read_lines
+from holdfast.run.durable import append_line, atomic_write, encode, read_file, read_lines
 from holdfast.run.eventlog import EventLog, EventsRead, read_events
 from holdfast.run.home import Home
 from holdfast.run.locks import HeldLock, lock_is_held, take_lock, wait_for_lock
@@ -76,9 +76,11 @@ class RunDirectory:
 
     # What happened
 
-    def read_events(self, offset: int = 0, next_seq: int = 1) -> EventsRead:
+    def read_events(
+        self, offset: int = 0, next_seq: int = 1, *, members: bool = True
+    ) -> EventsRead:
         """The whole events from a byte on, as `EventsRead.offset` and `next_seq` told it."""
-        return read_events(self.events_path, offset, next_seq)
+        return read_events(self.events_path, offset, next_seq, members=members)
 
     def lock_is_held(self) -> bool:
         """Whether somebody supervises the run right now."""
@@ -174,8 +176,7 @@ class RunDirectory:
 
     def _read_json(self, path: str) -> object:
         try:
-            with open(path, "rb", buffering=0) as file:
-                document: object = json.loads(str(file.readall(), "utf-8"))
+            document: object = json.loads(str(read_file(path), "utf-8"))
         except FileNotFoundError:
             raise self._not_found() from None
         except (ValueError, RecursionError):

@@ -14,7 +14,7 @@ import os
 from holdfast.errors import Bug
 from holdfast.process.clock import boottime, wall_clock
 from holdfast.record import Record
-from holdfast.run.durable import sync_directory
+from holdfast.run.durable import read_file, sync_directory
 from holdfast.run.events import Event, Kind, check_facts
 from holdfast.run.lifecycle import Folder
 from holdfast.run.strict import damaged
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from holdfast.run.facts import RunFacts
     from holdfast.run.locks import HeldLock
 
+_HEAD_BYTES = 128  # seq, at, boottime, kind
+_MEMBERS_SEEN = b'"kind":"members_seen"'
 RESERVED_BYTES = 64 * 1024
 # What a run's life hangs on may use the reserve; each leaves room for those that matter more.
 _ROOM_TO_LEAVE = {
@@ -54,29 +56,33 @@ class EventsRead(Record):
     damage: str | None = None  # why what follows `offset` can't be read; None: all is well
 
 
-def read_events(path: str, offset: int = 0, next_seq: int = 1) -> EventsRead:
-    """The whole events from a byte on. No lock is needed; a file that is missing has none."""
+def read_events(
+    path: str, offset: int = 0, next_seq: int = 1, *, members: bool = True
+) -> EventsRead:
+    """The whole events from a byte on. No lock is needed; a file that is missing has none.
+
+    `members=False` leaves out who was seen in the tree: most of a long log, and not for lists.
+    """
     try:
-        with open(path, "rb", buffering=0) as file:
-            if offset and os.fstat(file.fileno()).st_size < offset:
-                return EventsRead((), offset, next_seq, "it became shorter")
-            file.seek(offset)
-            data = file.readall()
+        data = read_file(path, offset)
+        if offset and not data and os.stat(path).st_size < offset:
+            return EventsRead((), offset, next_seq, "it became shorter")
     except FileNotFoundError:
         return EventsRead((), offset, next_seq)
-    return _parse(data, offset, next_seq)
+    return _parse(data, offset, next_seq, members)
 
 
-def _parse(data: bytes, offset: int, next_seq: int) -> EventsRead:
+def _parse(data: bytes, offset: int, next_seq: int, members: bool = True) -> EventsRead:
     events: list[Event] = []
     for line in data.split(b"\n")[:-1]:
         try:
-            event = Event.from_json(json.loads(str(line, "utf-8")))
-            if event.seq != next_seq:
-                raise ValueError(f"event {event.seq} where {next_seq} was due")
+            if members or _MEMBERS_SEEN not in line[:_HEAD_BYTES]:
+                event = Event.from_json(json.loads(str(line, "utf-8")))
+                if event.seq != next_seq:
+                    raise ValueError(f"event {event.seq} where {next_seq} was due")
+                events.append(event)
         except (ValueError, RecursionError) as error:
             return EventsRead(tuple(events), offset, next_seq, f"at byte {offset}: {error}")
-        events.append(event)
         offset += len(line) + 1
         next_seq += 1
     return EventsRead(tuple(events), offset, next_seq)
