@@ -81,7 +81,7 @@ def _fork_shim(words: tuple[str, str, str], ready_fd: int) -> int:
     pid = os.fork()
     if pid:
         return pid
-    status = 70
+    status, end = 70, os._exit
     try:
         from holdfast.shim.child import leave_session
         from holdfast.shim.main import run_shim
@@ -91,7 +91,7 @@ def _fork_shim(words: tuple[str, str, str], ready_fd: int) -> int:
         run_shim(mode, path, ready_fd, request)
         status = 0
     finally:
-        os._exit(status)
+        end(status)
 
 
 def _exec_shim(words: tuple[str, str, str], ready_fd: int) -> int:

@@ -90,6 +90,7 @@ def launch(path: str, ready_fd: int) -> None:
 
 def supervise(supervisor: Supervisor) -> None:
     """Everything that is not needed before the command runs: it is loaded while it starts."""
+    _forget_the_launcher()
     from holdfast.shim.equipment import equip
 
     supervisor.journal.loop = supervisor.loop
@@ -99,6 +100,18 @@ def supervise(supervisor: Supervisor) -> None:
     gc.freeze()
     gc.enable()
     supervisor.loop.run()
+
+
+def _forget_the_launcher() -> None:
+    """A forked shim never returns to the code that made it, and lives for days beside others.
+
+    What is given back here is used again by what the shim loads next.
+    """
+    above = [n for n in sys.modules if n.startswith(("holdfast.cli", "holdfast.manage"))]
+    for name in above:
+        vars(sys.modules.pop(name)).clear()
+    if above:
+        gc.collect()
 
 
 def main(argv: list[str]) -> int:

@@ -13,7 +13,6 @@ from holdfast.process.wrappers import is_shell, wrapper_of
 from holdfast.run.events import Kind
 from holdfast.run.outcomes import StopCause
 from holdfast.run.redaction import redact_argv
-from holdfast.shim.measuring import Measuring
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from holdfast.process.members import Member
     from holdfast.process.sampling import Activity
+    from holdfast.shim.measuring import Measuring
     from holdfast.shim.supervisor import Supervisor
 
 EARLY_LOOKS_SECONDS = (0.02, 0.1, 0.3, 0.6, 1.0)  # a wrapper starts its workload soon after
@@ -35,12 +35,19 @@ class Observer:
         self.profile_names: tuple[str, ...] = ()
         self._supervisor = supervisor
         self._seen = set(supervisor.journal.facts.members)
-        self._measuring = Measuring(supervisor)
-        self._sampler = self._measuring.sampler
+        self._meter: Measuring | None = None
         self._finder: WorkloadFinder | None = None
         self._recorded: Resolution | None = None
         self._looks = 0
         self._members: list[Member] = []
+
+    def _measuring(self) -> Measuring:
+        """Loaded when the first figure is wanted: a run without samples does without."""
+        if self._meter is None:
+            from holdfast.shim.measuring import Measuring
+
+            self._meter = Measuring(self._supervisor)
+        return self._meter
 
     def begin(self) -> None:
         """A new attempt runs (or was adopted): look soon, and then at the sample interval."""
@@ -57,6 +64,8 @@ class Observer:
         self._recorded = None
         self._looks = 0
         self._look_early()
+        if wanted.restarts != 0:
+            self._measuring()  # it watches for a crash loop
         if wanted.sample_interval_seconds:
             self._sample()
         if wanted.require_workload:
@@ -79,7 +88,7 @@ class Observer:
         self._supervisor.loop.after("sample", interval, self._sample)
         self.look()
         if self._finder is not None:
-            self._measuring.sample(self._members, self._finder.resolution)
+            self._measuring().sample(self._members, self._finder.resolution)
 
     def look(self) -> None:
         """Walk the tree; record whom we had not seen, and who the workload is."""
@@ -140,19 +149,19 @@ class Observer:
         self._looks = len(EARLY_LOOKS_SECONDS)
         self.look()
         if self._finder is not None:
-            self._measuring.sample(self._members, self._finder.resolution, full=True)
+            self._measuring().sample(self._members, self._finder.resolution, full=True)
 
     def usage(self) -> dict[str, Any] | None:
         """The contract's `usage`, as far as it was measured."""
-        return self._measuring.usage(self._finder.resolution if self._finder else None)
+        return self._measuring().usage(self._finder.resolution if self._finder else None)
 
     def activity(self) -> Activity:
         """What the tree has done so far."""
-        return self._sampler.activity(self._supervisor.tree.walk())
+        return self._measuring().sampler.activity(self._supervisor.tree.walk())
 
     def memory_bytes(self, limit_bytes: int) -> int | None:
         """Resident and swapped memory of the tree."""
-        use = self._sampler.memory(self._supervisor.tree.walk(), limit_bytes)
+        use = self._measuring().sampler.memory(self._supervisor.tree.walk(), limit_bytes)
         return None if use is None else use.bytes
 
 
