@@ -30,6 +30,7 @@ _ANOMALY = b'"anomalies":'
 _COPIED_BYTES = 1 << 18
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _LONGEST_TAIL = 65536
+_USUAL_TAIL = 4096  # a row has some hundred bytes
 
 
 class TraceWriter:
@@ -149,17 +150,24 @@ def read_rows(path: str) -> Iterator[Row]:
 def last_row(path: str) -> Row | None:
     """The newest whole row."""
     try:
-        tail = _tail(path, os.path.getsize(path), _LONGEST_TAIL)
+        size = os.path.getsize(path)
+        for most in (_USUAL_TAIL, _LONGEST_TAIL):
+            # The first line of a tail may have lost its head: then it is no row.
+            for line in reversed(_tail(path, size, most).split(b"\n")):
+                row = _row(line) if line else None
+                if row is not None:
+                    return row
     except OSError:
-        return None
-    rows = (_row(line) for line in reversed(tail.splitlines()))
-    return next((row for row in rows if row is not None), None)
+        pass
+    return None
 
 
 def _tail(path: str, size: int, most: int) -> bytes:
-    with open(path, "rb") as file:
-        file.seek(max(0, size - most))
-        return file.read(most)
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.pread(fd, most, max(0, size - most))
+    finally:
+        os.close(fd)
 
 
 def _row(line: bytes) -> Row | None:
