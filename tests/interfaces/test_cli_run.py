@@ -17,6 +17,7 @@ from tests.support.running import (
     environment_of,
     in_foreground,
     info_of,
+    is_alive,
     output_of,
     run_of,
     stop,
@@ -441,12 +442,16 @@ def test_resume_of_what_is_no_agent_points_to_rerun(holdfast):
 
 
 FAKE_AGENT = """\
-import json, sys, time
+import json, subprocess, sys, time
 session = "1f0c2a00-0000-4000-8000-000000000001"
 print(json.dumps({"type": "system", "subtype": "init", "session_id": session}), flush=True)
 print(sys.argv[1:], flush=True)
-if "stay" in " ".join(sys.argv):
+prompt = " ".join(sys.argv)
+if "stay" in prompt:
     time.sleep(60)
+if "leave" in prompt:
+    left = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    print("left", left.pid, flush=True)
 """
 
 
@@ -490,19 +495,16 @@ def test_resume_goes_on_with_the_session_and_one_at_a_time(holdfast, agent):
     ended("a")
 
 
-def test_resume_is_refused_while_anything_of_the_tree_lives(holdfast, agent, tmp_path):
-    script = (
-        f"{agent} -p x --output-format stream-json --verbose;"
-        f" setsid sleep 60 & echo $! >{tmp_path}/pid"
-    )
-    words = ["-n", "a", "--agent", "claude", "--leftovers", "keep", "bash", "-c", script]
-    holdfast("run", *words, expect=0)
+def test_resume_is_refused_while_anything_of_the_tree_lives(holdfast, agent):
+    words = ["-p", "leave one", "--output-format", "stream-json", "--verbose"]
+    holdfast("run", "-n", "a", "--leftovers", "keep", agent, *words, expect=0)
     assert ended("a").session is not None
-    left = int((tmp_path / "pid").read_text())
+    left = int(output_of("a").split()[-1])
     error = holdfast("--json", "resume", "a", expect=4).json["error"]
     assert error["code"] == "still-alive"
     assert str(left) in error["message"]
     os.kill(left, signal.SIGKILL)
+    eventually(lambda: not is_alive(left))
     holdfast("resume", "a", expect=0)
     ended("a")
 

@@ -7,6 +7,7 @@ HoldfastError instead of printing errors. What is written here about a command i
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from holdfast.cli import streams
@@ -147,9 +148,12 @@ def _take_leading_options(words: list[str], asked: Asked) -> list[str]:
 def _run_command(verb: str, words: list[str], asked: Asked) -> int:
     before = asked.json
     asked.json = before or "--json" in words  # until it is known which words are ours
+    gc.disable()  # loading makes no garbage, and looking for some takes as long again
     module = _import(verb, COMMANDS[verb][0])
+    asked.json = before
     args = read_quickly(verb, module.add_arguments, words, asked)
     if args is None:
+        asked.json = before or "--json" in words
         parser, module = load(verb)
         options, rest = parser.split(words)
         asked.json = before or "--json" in options
@@ -161,6 +165,8 @@ def _run_command(verb: str, words: list[str], asked: Asked) -> int:
     asked.json, asked.verbose = args.json, args.verbose
     if args.json and not getattr(module, "JSON", True):
         raise refuse_json(verb)
+    if not getattr(module, "IS_BRIEF", False):
+        gc.enable()
     return module.run(args)
 
 
@@ -270,7 +276,8 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Module(Protocol):
-        """What a command's module has. `JSON = False` in it refuses `--json`."""
+        """What a command's module has. `JSON = False` in it refuses `--json`; `IS_BRIEF = True`:
+        it is over before garbage could matter."""
 
         def add_arguments(self, parser: Parser) -> None: ...
         def run(self, args: Namespace) -> int: ...

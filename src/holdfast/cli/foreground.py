@@ -7,6 +7,7 @@ alone.
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import signal
@@ -53,6 +54,7 @@ def stay(run: Run, args: Namespace) -> int:
     """Stream until the run has ended; its exit code."""
     from holdfast.cli.started import announce
 
+    gc.enable()  # from here on it may last
     is_init = os.getpid() == 1
     foreground = Foreground(run, is_init=is_init)
     announce(run, args)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from holdfast.cli.parser import Parser
 
+IS_BRIEF = True
 _EPILOG = """\
 options end at the first word that is not one: `--` before CMD is optional.
 D is a duration (90, 90s, 10m, 1h30m, 2d), S is a size (512M, 2G).

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 def add_arguments(parser: Parser) -> None:
     """RUN and TEXT."""
     parser.add_argument("run", metavar="RUN", help="a name, an id, or its beginning")
-    parser.add_argument("text", metavar="TEXT", help="what to write; a newline (on a terminal: the enter key) follows")
+    parser.add_argument(
+        "text", metavar="TEXT", help="what to write; a newline (on a terminal: enter) follows"
+    )
     parser.add_argument("--no-newline", action="store_true", help="write TEXT alone")
     parser.epilog = "the run needs --pty or --stdin pipe; otherwise the exit code is 4"
 

@@ -6,7 +6,7 @@ import sys
 
 from holdfast.cli import streams
 from holdfast.errors import Failed
-from holdfast.manage.info import read_facts
+from holdfast.manage.standing import read_facts
 from holdfast.run.outcomes import Outcome, run_exit_code
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ def report(run: Run, args: Namespace) -> int:
     """The name alone on stdout, or the document; the rest on stderr. Raises if it did not start."""
     facts = read_facts(run.directory)
     spec = run.directory.read_spec()
-    has_failed = facts.outcome is Outcome.NEVER_STARTED
+    has_failed = _did_not_start(run, facts)
     if args.json and not has_failed:
         streams.say_json(run.info().to_json())
     elif not args.json:
@@ -32,6 +32,13 @@ def report(run: Run, args: Namespace) -> int:
         raise never_started(run, facts)
     announce(run, args)
     return 0
+
+
+def _did_not_start(run: Run, facts: RunFacts) -> bool:
+    if facts.has_ended or facts.is_exec_confirmed:
+        return facts.outcome is Outcome.NEVER_STARTED
+    # A shim that is alive is waiting for the exec; one that died could not even say so.
+    return not run.directory.lock_is_held() and run.info().outcome is Outcome.NEVER_STARTED
 
 
 def announce(run: Run, args: Namespace) -> None:
@@ -47,16 +54,18 @@ def announce(run: Run, args: Namespace) -> None:
 
 def wants_details(args: Namespace) -> bool:
     """Whether somebody watches, or asked."""
-    from holdfast.cli.terminal import is_terminal
-
-    return bool(args.verbose or (is_terminal(sys.stderr) and not args.quiet))
+    if args.verbose or args.quiet:
+        return bool(args.verbose)
+    try:
+        return sys.stderr is not None and sys.stderr.isatty()
+    except ValueError:  # closed
+        return False
 
 
 def never_started(run: Run, facts: RunFacts) -> Failed:
     """The error of a run whose command could not be started; the code is a shell's."""
-    ending = facts.ending or {}
-    what = str(ending.get("evidence") or "the command was not started")
-    info = run.info()
+    ending, info = facts.ending or {}, run.info()
+    what = str(ending.get("evidence") or info.evidence)
     error = Failed(what, hint=f"holdfast status {info.name}", document=info.to_json())
     error.code = "never-started"
     error.exit_code = run_exit_code(Outcome.NEVER_STARTED, ending.get("exit_code"), None)

@@ -14,9 +14,8 @@ from holdfast.process import procfs
 from holdfast.record import Record
 
 _CONFIGURATIONS = ("/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd")
-_SETTING = re.compile(
-    r"^[ \t]*(#?)[ \t]*(KillUserProcesses|KillExcludeUsers)[ \t]*=[ \t]*(.*?)[ \t]*$",
-    re.MULTILINE,
+_SETTING = (  # compiled when it is needed: this is loaded by every start
+    r"(?m)^[ \t]*(#?)[ \t]*(KillUserProcesses|KillExcludeUsers)[ \t]*=[ \t]*(.*?)[ \t]*$"
 )
 _TRUE = ("1", "yes", "y", "true", "t", "on")
 
@@ -89,7 +88,7 @@ def _settings(root: str) -> dict[str, str]:
                 drop_ins[name] = f"{directory}/{name}"
     for path in (main, *(drop_ins[name] for name in sorted(drop_ins))):
         # The shipped file shows the built-in default as a comment: distributions differ in it.
-        for commented, key, value in _SETTING.findall(_text(path)):
+        for commented, key, value in re.findall(_SETTING, _text(path)):
             if not commented or key not in found:
                 found[key] = value
     return found
