@@ -43,7 +43,7 @@ def test_help_lists_the_commands_without_importing_them():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0
-    assert done.stderr.strip() == "['holdfast.cli.parser', 'holdfast.cli.streams']"
+    assert done.stderr.strip() == "['holdfast.cli.quick', 'holdfast.cli.streams']"
     for verb in available():
         assert f"\n  {verb} " in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
