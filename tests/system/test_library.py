@@ -24,7 +24,9 @@ from holdfast import (
 )
 from holdfast.errors import InvalidName, InvalidOption, NoStdin
 from holdfast.manage.cursor import SETTLE_SECONDS, Place, parse_cursor
+from holdfast.manage.listing import list_runs
 from holdfast.run.names import new_id
+from tests.support.shims import kill_shim
 from tests.support.waiting import eventually
 
 
@@ -103,6 +105,18 @@ def test_lists_by_activity_outcome_time_and_number(runs):
     assert [info.id for info in runs.list(outcome="failed")] == [bad.id]
     assert [info.id for info in runs.list(since=time.time() + 60)] == [going.id]
     assert len(runs.list(limit=1)) == 1
+
+
+def test_a_list_that_looks_less_closely_says_the_same(runs):
+    runs.start(["sleep", "600"], name="going")
+    kill_shim(runs.start(["sleep", "600"], name="orphan"))
+    for argv in (["false"], ["nonesuch-command"], ["sh", "-c", "kill -9 $$"]):
+        runs.start(argv).wait(20)
+    left_out = {"command", "evidence", "duration_seconds", "shim", "workload", "wrappers"}
+    for close, quick in zip(list_runs(runs.home), list_runs(runs.home, closely=False), strict=True):
+        for name in set(RunInfo._fields) - left_out:
+            assert getattr(close, name) == getattr(quick, name), name
+        assert quick.command is None
 
 
 def test_output_from_a_byte_its_tail_and_line_by_line(runs):
