@@ -125,3 +125,21 @@ def test_many_orphans_are_adopted_side_by_side(holdfast):
     assert {one["action"] for one in told.values()} == {"adopted"}
     assert sorted(told) == sorted(names)
     stop(holdfast, *names)
+
+
+def test_a_restart_is_decided_by_the_runs_own_code(holdfast):
+    """A child of the shell passes for the workload and exits 0: the run's code is the shell's."""
+    script = "sleep 0.5; echo try; exit 3"
+    holdfast("run", "-n", "a", "--restart", "on-failure:1", "sh", "-c", script, expect=0)
+    holdfast("wait", "a", expect=3)
+    assert known("a").attempt == 2
+
+
+def test_a_command_that_cannot_be_started_again_did_start_once(holdfast, tmp_path):
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nrm $0\nexit 3\n")
+    program.chmod(0o755)
+    holdfast("run", "-n", "a", "--restart", "on-failure:1", program, expect=0)
+    holdfast("wait", "a", expect=127)
+    final = known("a")
+    assert (final.outcome, final.exit_code, final.attempt) == ("failed", 127, 2)

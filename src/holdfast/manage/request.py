@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from holdfast.run.home import Home
 
 # Of the tests' own machinery; a workload must not inherit a crash point.
-_NOT_INHERITED = ("HOLDFAST_CRASH_AT", "HOLDFAST_HOLD_AT", "HOLDFAST_HOLD_FIFO")
+_NOT_INHERITED = (
+    "HOLDFAST_CRASH_AT",
+    "HOLDFAST_CRASH_LOG",
+    "HOLDFAST_HOLD_AT",
+    "HOLDFAST_HOLD_FIFO",
+)
 
 
 def _seconds(value: Any, option: str) -> float:
@@ -97,15 +102,17 @@ class StartRequest:
         self.wanted = _wanted(options, stdin)
         self.agent = _agent(agent, self.command)
 
-    def spec(self, home: Home, run_id: str, stdin_path: str | None) -> RunSpec:
-        """What is written before anything starts. A worktree that was asked for is made here."""
+    def spec(
+        self,
+        home: Home,
+        run_id: str,
+        stdin_path: str | None,
+        *,
+        cwd: str,
+        worktree: dict[str, Any] | None,
+    ) -> RunSpec:
+        """What is written before anything starts; `cwd` lies in the worktree, if one was made."""
         outer = os.environ.get(STAMP)
-        cwd, worktree = self.cwd, None
-        if self.worktree is not None:
-            from holdfast.manage.worktrees import add_worktree
-
-            made, cwd = add_worktree(home, run_id, self.cwd, self.worktree)
-            worktree = made.to_json()
         return RunSpec(
             id=run_id,
             name=self.name,
@@ -139,6 +146,12 @@ class StartRequest:
                 environment.pop(name, None)
             else:
                 environment[name] = value
+        if self.worktree is not None:
+            from holdfast.manage.git import REPOSITORY_VARIABLES
+
+            # Of a hook that starts a run: its git commands would be about the hook's checkout.
+            for name in REPOSITORY_VARIABLES - self.env.keys():
+                environment.pop(name, None)
         return {**environment, STAMP: run_id, "HOLDFAST_HOME": home_path}
 
 

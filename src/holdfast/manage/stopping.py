@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 
-from holdfast.errors import IdentityUnproven
-from holdfast.manage.info import Standing, stand
+from holdfast.errors import IdentityUnproven, Unavailable
 from holdfast.manage.launch import start_shim
 from holdfast.manage.link import Link, open_link
+from holdfast.manage.standing import Standing, read_facts, stand
 from holdfast.manage.steps import Wait
 from holdfast.process.clock import boottime
 from holdfast.process.tree import Cleanup
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _CLEAN_UP_SECONDS = 15.0  # beyond the grace: freezing, killing, settling
 _PING_SECONDS = 5.0
+_MOST_ADOPTERS = 3  # of which each died, or lost the run to another that died
 
 
 class Stopped(Record):
@@ -47,7 +48,8 @@ def stop_run(
     spec = directory.read_spec()
     grace = spec.wanted.grace_seconds if grace_seconds is None else grace_seconds
     was_over = True
-    while True:
+    adopters = 0
+    while adopters < _MOST_ADOPTERS:
         facts, standing = stand(directory, spec)
         if facts.has_ended:
             if was_over and _has_survivors(facts):
@@ -58,17 +60,28 @@ def stop_run(
             raise unproven(directory.id, standing)
         was_over = standing.state is State.ENDED
         if not directory.lock_is_held():
-            yield from start_shim("adopt", directory.path, {"stop": request})
-            yield from _await_end(directory, grace + _CLEAN_UP_SECONDS)
-            facts = stand(directory, spec)[0]
+            adopters += 1
+            yield from _adopt(directory, {"stop": request}, facts, grace)
         elif not (yield from _ask(directory, request, grace)):
-            yield from start_shim("adopt", directory.path, {"hung": True, "stop": request})
-            yield from _await_end(directory, _CLEAN_UP_SECONDS)
-            facts = stand(directory, spec)[0]
-        else:
-            facts = stand(directory, spec)[0]
-        if not facts.has_ended and facts.cleanup is not None:
-            return Stopped(False, cleanup_of(facts))  # somebody survives: named, not done
+            adopters += 1
+            yield from _adopt(directory, {"hung": True, "stop": request}, facts, 0)
+        facts = stand(directory, spec)[0]
+        if not facts.has_ended and _has_survivors(facts):
+            return Stopped(False, cleanup_of(facts))  # named, not done
+    raise Unavailable(
+        f"run {directory.id} could not be stopped: whoever takes it over dies",
+        hint=f"holdfast status {directory.id}; try again",
+        run=directory.id,
+    )
+
+
+def _adopt(
+    directory: RunDirectory, request: dict[str, Any], before: RunFacts, grace: float
+) -> Steps[None]:
+    """Have the run taken over and stopped; over when it has ended, or the adopter is gone."""
+    yield from start_shim("adopt", directory.path, request)
+    if read_facts(directory).shim != before.shim:  # else the adopter died, or was not first
+        yield from _await_end(directory, grace + _CLEAN_UP_SECONDS)
 
 
 def _ask(directory: RunDirectory, request: dict[str, Any], grace: float) -> Steps[bool]:

@@ -1,6 +1,7 @@
 """Named points at which a test can make the process die, or hold it. No-ops otherwise.
 
-HOLDFAST_CRASH_AT=<point>[@<role>] kills the process there, as `kill -9` would.
+HOLDFAST_CRASH_AT=<point>[@<role>] kills the process there, as `kill -9` would; the file of
+HOLDFAST_CRASH_LOG, if given, then has a line that says so.
 HOLDFAST_HOLD_AT=<point>[@<role>] with HOLDFAST_HOLD_FIFO=<path> holds it there: opening the fifo
 for writing returns when the process has arrived, and closing it lets the process go on.
 """
@@ -81,6 +82,7 @@ def crash_point(name: str) -> None:
     if _is_meant("HOLDFAST_CRASH_AT", name):
         from holdfast.process.signals import kill_self
 
+        _note(name)
         kill_self()
 
 
@@ -90,6 +92,13 @@ def _is_meant(variable: str, name: str) -> bool:
         # A harness that waits for a point that does not exist would pass for nothing.
         raise Bug(f"{variable} names {point!r} of {role or 'any role'!r}, which does not exist")
     return point == name and role in ("", _role)
+
+
+def _note(name: str) -> None:
+    path = os.environ.get("HOLDFAST_CRASH_LOG")
+    if path:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        os.write(fd, f"{name}@{_role} {os.getpid()}\n".encode())
 
 
 def _hold() -> None:

@@ -106,6 +106,7 @@ class Adoption:
         self._ready = ready
         self._request = request
         self._kept = takeover.held if takeover is not None else {}
+        self._struck = takeover.struck if takeover is not None else ()
         loop = Loop(journal.record_fault)
         self.supervisor = Supervisor(
             directory, directory.read_spec(), journal, loop, is_reaper=False, on_ready=ready
@@ -132,11 +133,14 @@ class Adoption:
         if any(one.finding is Finding.UNKNOWN for one in found):
             return  # nothing is recorded on a guess
         self._record("; ".join(self._evidence(facts, found)))
+        if self._struck:
+            rows = [{"token": token, "comm": None} for token in self._struck]
+            self._journal.record(Kind.MEMBERS_SEEN, members=rows)
         crash_point("adopter.recorded")
         if root is not None and root.held is not None and not facts.is_exec_confirmed:
             began = became_command(root.held)
             if began is False:
-                self._ended_before_exec(root.held)
+                self._ended_before_exec(facts, root.held)
                 return
             if began:
                 self._confirm(facts.attempt)
@@ -158,9 +162,18 @@ class Adoption:
         log_bytes = stdio.log_size(self.supervisor.directory) if attempt > 1 else 0
         self._journal.record(Kind.RUNNING, attempt=attempt, log_bytes=log_bytes)
 
-    def _ended_before_exec(self, held: HeldProcess) -> None:
-        ended = exits.exit_of_stranger(held) or exits.NOT_SEEN
+    def _ended_before_exec(self, facts: RunFacts, held: HeldProcess) -> None:
         error = "the shim died before the command was let go: it never ran"
+        if facts.attempt > 1:
+            # The run did start: it ended as its last real attempt did.
+            last = facts.attempts[-2]
+            self.supervisor.root_exit = exits.ExitFacts(
+                last.exit_code, last.signal, None, f"attempt {last.attempt}"
+            )
+            self.supervisor.evidence.append(f"attempt {facts.attempt}: {error}")
+            self._supervise(self.supervisor.finish)
+            return
+        ended = exits.exit_of_stranger(held) or exits.NOT_SEEN
         self._never_began({"exit_code": ended.exit_code or 125, "error": error})
 
     def _never_began(self, failure: dict[str, Any]) -> None:

@@ -58,9 +58,7 @@ def clear_up(directory: RunDirectory, spec: RunSpec, facts: RunFacts) -> None:
 def describe(supervisor: Supervisor) -> dict[str, Any]:
     """The `ended` event: outcome, whose code it is, and why we believe it."""
     facts = supervisor.journal.facts
-    own = supervisor.root_exit or exits.NOT_SEEN
-    if supervisor.workload is not None and supervisor.workload_outlived_root:
-        own = supervisor.workload_exit or exits.NOT_SEEN
+    own = supervisor.own_exit() or exits.NOT_SEEN
     failure = supervisor.exec_failure
     if supervisor.stop_cause is None and failure is None and _missed_workload(supervisor):
         supervisor.stop_cause = StopCause.REQUIRE_WORKLOAD
@@ -70,7 +68,7 @@ def describe(supervisor: Supervisor) -> dict[str, Any]:
         stop_cause=supervisor.stop_cause,
         exit_code=own.exit_code if failure is None else int(failure["exit_code"]),
         signal=own.signal,
-        exec_failed=failure is not None,
+        exec_failed=failure is not None and supervisor.attempt <= 1,  # else it did start once
         is_error=bool(facts.completion and facts.completion.get("is_error")),
         oom_killed=bool(oom_killed),
         signalled_by_us=_signalled_by_us(supervisor, own),

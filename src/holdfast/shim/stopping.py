@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.process.identity import ProcessIdentity
+    from holdfast.process.signals import Delivery
     from holdfast.shim.supervisor import Supervisor
 
 _ADOPTER_SECONDS = 0.05  # no SIGCHLD tells us of processes that are not below us
@@ -34,6 +35,7 @@ class Stopping:
         self._supervisor = supervisor
         self._stop: TreeStop | None = None
         self._inner_deadline = 0.0
+        self._struck: dict[str, None] = {}
 
     @property
     def is_under_way(self) -> bool:
@@ -89,13 +91,18 @@ class Stopping:
     ) -> None:
         """Empty the tree, then go on with `after`."""
         journal = self._supervisor.journal
+
+        def record(delivery: Delivery, why: str) -> None:
+            journal.record_delivery(delivery, why, by)
+            self._struck[delivery.identity.token] = None
+
         self.after = after
         self._stop = TreeStop(
             self._supervisor.tree,
             targets,
             polite=polite,
             grace_seconds=grace_seconds,
-            record=lambda delivery, why: journal.record_delivery(delivery, why, by),
+            record=record,
         )
         self.step()
 
@@ -105,6 +112,7 @@ class Stopping:
         if self._stop is None:
             return
         pause = self._stop.step()
+        self._name_struck()
         if self._stop.result is None:
             if supervisor.tree.reaper is None:
                 pause = min(pause, _ADOPTER_SECONDS)
@@ -117,6 +125,15 @@ class Stopping:
         self._stop, self.is_cleared = None, True
         supervisor.reaper.reap()
         supervisor.proceed()  # a root that survives is named, and the run goes on stopping
+
+    def _name_struck(self) -> None:
+        """Whoever is struck is on record as ours, also one that no look had met before."""
+        struck, self._struck = self._struck, {}
+        journal = self._supervisor.journal
+        fresh = [token for token in struck if token not in journal.facts.members]
+        if fresh:
+            rows = [{"token": token, "comm": None} for token in fresh]
+            journal.record(Kind.MEMBERS_SEEN, members=rows)
 
     def _record(self, result: Cleanup) -> None:
         cleanup = self._supervisor.cleanup = result.added_to(self._supervisor.cleanup)

@@ -245,11 +245,15 @@ class Supervisor:
             return
         self.stopping().stop_tree((), self.spec.wanted.grace_seconds, signal.SIGTERM, after)
 
+    def own_exit(self) -> exits.ExitFacts | None:
+        """How the attempt ended: as its root did, or as the workload that outlived the root."""
+        return self.workload_exit if self.workload_outlived_root else self.root_exit
+
     def _what_next(self) -> Callable[[], None]:
         if self.exec_failure is not None:
             return self.finish
-        ended, lived = self.workload_exit or self.root_exit, boottime() - self.attempt_began
-        decision = self.restarts.decide(ended, self.attempt, lived)
+        lived = boottime() - self.attempt_began
+        decision = self.restarts.decide(self.own_exit(), self.attempt, lived)
         if decision.delay_seconds is None:
             if decision.why:
                 self.evidence.append(decision.why)
@@ -258,7 +262,7 @@ class Supervisor:
         return lambda: self._restart(delay)
 
     def _restart(self, delay_seconds: float) -> None:
-        facts = self.workload_exit or self.root_exit
+        facts = self.own_exit()
         reason = "" if facts is None else f"exit {facts.exit_code}, signal {facts.signal}"
         self.journal.record(
             Kind.RESTART_SCHEDULED,

@@ -37,6 +37,7 @@ class Takeover(Record):
 
     cleanup: Cleanup
     held: dict[str, HeldProcess]
+    struck: tuple[str, ...]  # tokens; they are recorded once the lock is ours
 
 
 def end_hung_shim(directory: RunDirectory, stop: dict[str, Any]) -> Takeover | None:
@@ -49,7 +50,11 @@ def end_hung_shim(directory: RunDirectory, stop: dict[str, Any]) -> Takeover | N
     except HoldfastError:  # gone: a plain adoption; unproven: the lock decides
         return None
 
+    struck: dict[str, None] = {}
+
     def record(delivery: Delivery, why: str) -> None:
+        if delivery.identity != shim.identity:
+            struck[delivery.identity.token] = None
         try:
             directory.append_signal(signal_row(delivery, f"hung shim: {why}", stop.get("by")))
         except OSError:  # a full disk must not leave the tree half stopped
@@ -73,7 +78,7 @@ def end_hung_shim(directory: RunDirectory, stop: dict[str, Any]) -> Takeover | N
         record(signal_held(shim, signal.SIGKILL), "it did not answer; its tree is stopped")
         pidfd.wait_exited(shim.fd, _SHIM_SECONDS)
         crash_point("adopter.shim-ended")
-    return Takeover(cleanup, held)
+    return Takeover(cleanup, held, tuple(struck))
 
 
 def _hold_recorded(facts: RunFacts) -> dict[str, HeldProcess]:

@@ -1,0 +1,24 @@
+"""D7: at each crash point, whoever dies there, the invariants hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.run.crashpoints import points
+from tests.support.crash_trials import crash_trials
+from tests.support.trials import trial
+
+TRIALS = list(crash_trials())
+
+
+@pytest.mark.parametrize("crash", TRIALS, ids=lambda crash: crash.name)
+def test_D7_dies_at(crash, tmp_path):
+    with trial(tmp_path / "trial") as one:
+        crash.run(one)
+        one.settle()
+        one.judge()
+        assert set(one.crashed) == {f"{crash.point}@{crash.victim}"}, "it came by, and died there"
+
+
+def test_D7_every_point_has_a_trial():
+    assert {crash.point for crash in TRIALS} == set(points())
