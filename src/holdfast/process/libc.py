@@ -6,16 +6,40 @@ It knows numbers and structures of the kernel, and nothing of Holdfast.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import struct
+
+# The core of ctypes without its package, whose import every launch and every shim would pay for.
+from _ctypes import (
+    FUNCFLAG_CDECL,
+    FUNCFLAG_USE_ERRNO,
+    CFuncPtr,
+    _SimpleCData,
+    dlopen,
+    dlsym,
+    get_errno,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_libc = ctypes.CDLL(None, use_errno=True)
+_libc = dlopen(None, 0)  # type: ignore[arg-type]  # this program and its libraries
+
+
+class _Int(_SimpleCData):  # type: ignore[type-arg]
+    _type_ = "i"
+
+
+class _Int64(_SimpleCData):  # type: ignore[type-arg]
+    _type_ = "q"
+
+
+class _Function(CFuncPtr):
+    _flags_ = FUNCFLAG_CDECL | FUNCFLAG_USE_ERRNO
+    _restype_ = _Int
+
 
 _PR_SET_CHILD_SUBREAPER = 36
 _CLOCK_BOOTTIME = 7
@@ -32,14 +56,14 @@ _IN_CLOEXEC_NONBLOCK = os.O_CLOEXEC | os.O_NONBLOCK
 
 def _call(name: str, *arguments: Any) -> int:
     try:
-        function = getattr(_libc, name)
-    except AttributeError:
+        function = _Function(dlsym(_libc, name))
+    except OSError:
         raise OSError(errno.ENOSYS, f"{name} is not available on this system") from None
     while True:
         result = int(function(*arguments))
         if result >= 0:
             return result
-        failed = ctypes.get_errno()
+        failed = get_errno()
         if failed != errno.EINTR:
             raise OSError(failed, os.strerror(failed))
 
@@ -56,7 +80,7 @@ def pidfd_by_inode(any_pidfd: int, inode: int) -> int:
     """
     handle = struct.pack("=IiQ", 8, _FILEID_KERNFS, inode)
     flags = os.O_RDWR | os.O_CLOEXEC
-    return _call("open_by_handle_at", any_pidfd, ctypes.c_char_p(handle), flags)
+    return _call("open_by_handle_at", any_pidfd, handle, flags)
 
 
 def boottime_timer() -> int:
@@ -71,7 +95,7 @@ def arm_timer(timer_fd: int, at_boottime: float | None) -> None:
         # All zero would disarm: an instant in the past must still fire at once.
         seconds, nanoseconds = divmod(max(1, int(at_boottime * 1e9)), 1_000_000_000)
     setting = struct.pack("=qqqq", 0, 0, seconds, nanoseconds)
-    _call("timerfd_settime", timer_fd, _TFD_TIMER_ABSTIME, ctypes.c_char_p(setting), None)
+    _call("timerfd_settime", timer_fd, _TFD_TIMER_ABSTIME, setting, None)
 
 
 def watch_modifications(path: str) -> int:
@@ -107,19 +131,21 @@ def reserve_room(fd: int, offset: int, length: int) -> None:
         "fallocate64",
         fd,
         _FALLOC_FL_KEEP_SIZE,
-        ctypes.c_int64(offset),
-        ctypes.c_int64(length),
+        _Int64(offset),
+        _Int64(length),
     )
 
 
 def punch_hole(fd: int, offset: int, length: int) -> None:
     """Give a range's blocks back to the disk; byte offsets of the rest don't move."""
     mode = _FALLOC_FL_KEEP_SIZE | _FALLOC_FL_PUNCH_HOLE
-    _call("fallocate64", fd, mode, ctypes.c_int64(offset), ctypes.c_int64(length))
+    _call("fallocate64", fd, mode, _Int64(offset), _Int64(length))
 
 
 def file_system_magic(path: str) -> int:
     """The file system's type number (f_type of statfs)."""
+    import ctypes  # rarely asked, and needs a buffer to be written to
+
     buffer = ctypes.create_string_buffer(256)
     _call("statfs", os.fsencode(path), buffer)
     return int(struct.unpack_from("=q", buffer)[0]) & 0xFFFFFFFF

@@ -5,8 +5,6 @@ The types are those that the record's own annotations spell, so no field can be 
 
 from __future__ import annotations
 
-import math
-
 from holdfast.errors import DamagedRecord
 
 TYPE_CHECKING = False
@@ -26,7 +24,7 @@ def _is_whole(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return _is_whole(value) or (isinstance(value, float) and math.isfinite(value))
+    return _is_whole(value) or (isinstance(value, float) and value - value == 0)
 
 
 def _is_flag(value: object) -> bool:

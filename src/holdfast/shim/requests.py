@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+import binascii
 
 from holdfast.errors import HoldfastError
 from holdfast.process.signals import parse_signal
@@ -82,7 +82,7 @@ class Requests:
         client.answer({"ok": True, "fate": fate})
 
     def _send(self, client: Client, request: dict[str, Any]) -> None:
-        data = base64.b64decode(request["base64"])
+        data = binascii.a2b_base64(request["base64"])
         if self._terminal is not None:
             refused = self._terminal.write(data)
         elif self._supervisor.spec.wanted.stdin == "pipe":
