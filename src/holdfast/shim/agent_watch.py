@@ -6,6 +6,7 @@ completion begins the drain.
 
 from __future__ import annotations
 
+from holdfast.agents.arguments import continues_session
 from holdfast.agents.facts import CompletionProven, LimitHit, ResultRead, SessionFound, UsageRead
 from holdfast.agents.loader import load_profile
 from holdfast.agents.resume import own_arguments
@@ -37,6 +38,7 @@ class AgentWatch:
         self._stream = StreamReader(self._profile, self._arguments)
         self._transcript: TranscriptReader | None = None
         self._searches = 0
+        self._is_new_session = not continues_session(self._profile.options, self._arguments)
         self._stream_counts = False  # stdout tells the usage: the transcript is not asked for it
         output.on_lines.append(self._take_lines)
 
@@ -85,7 +87,10 @@ class AgentWatch:
                 "transcript", TRANSCRIPT_SECONDS, lambda: self._session_found(session)
             )
         elif self._transcript is None or self._transcript.path != path:
-            self._transcript = TranscriptReader(self._profile, path, self._arguments)
+            # A transcript that came after the session's first sign is this run's from its first
+            # byte, unless it is a copy of an earlier session's.
+            start = 0 if self._searches and self._is_new_session else None
+            self._transcript = TranscriptReader(self._profile, path, self._arguments, start=start)
             self._poll_transcript()
 
     def _poll_transcript(self) -> None:
@@ -93,8 +98,12 @@ class AgentWatch:
         self._supervisor.loop.after("transcript", TRANSCRIPT_SECONDS, self._poll_transcript)
 
     def _read_transcript(self) -> None:
+        """What stdout has told already is not asked of the transcript."""
         for fact in self._transcript.poll(boottime()) if self._transcript is not None else ():
-            if not (isinstance(fact, UsageRead) and self._stream_counts):
+            is_known = self._supervisor.journal.facts.completion is not None
+            if isinstance(fact, UsageRead):
+                is_known = self._stream_counts
+            if not is_known:
                 self._take(fact)
 
     def last_look(self) -> None:
