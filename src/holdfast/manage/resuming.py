@@ -50,8 +50,8 @@ def resume_steps(runs: Runs, directory: RunDirectory, prompt: str | None) -> Ste
     yield from _record_the_end(directory)
     facts = read_facts(directory)
     _refuse_while_alive(spec, read_run(directory), facts)
-    _refuse_second_resume(directory, spec)
     command = _command(spec, facts, prompt)
+    _refuse_second_resume(directory, spec, facts)
     options = {**_options_of(spec), "resumed_from": spec.id}
     options["stdin"] = "pipe" if spec.wanted.stdin == "pipe" else None
     return (yield from runs.start_steps(command, **options))
@@ -133,15 +133,17 @@ def _tree_of(facts: RunFacts) -> Iterator[tuple[ProcessIdentity, str | None]]:
         yield ProcessIdentity.parse(token), comm
 
 
-def _refuse_second_resume(directory: RunDirectory, spec: RunSpec) -> None:
-    """One run at a time goes on with a session, however often it was resumed before."""
+def _refuse_second_resume(directory: RunDirectory, spec: RunSpec, facts: RunFacts) -> None:
+    """One run at a time goes on with a session, however often and by whom it was resumed."""
     origin = _origin(directory, spec)
     for run_id in directory.home.run_ids(active=True):
         other = directory.sibling(run_id)
         try:
             its_spec = other.read_spec()
-            is_kin = run_id != spec.id and _origin(other, its_spec) == origin
-            if not is_kin or not read_run(other).is_active:
+            is_kin = _origin(other, its_spec) == origin or (
+                its_spec.agent == spec.agent and _session(read_facts(other)) == _session(facts)
+            )
+            if run_id == spec.id or not is_kin or not read_run(other).is_active:
                 continue
         except (HoldfastError, OSError):
             continue  # what can't be read names no session of ours
@@ -168,11 +170,16 @@ def _command(spec: RunSpec, facts: RunFacts, prompt: str | None) -> list[str]:
     from holdfast.agents.loader import load_profile
     from holdfast.agents.resume import resume_command
 
-    session = (facts.session or {}).get("id")
-    if not session:
+    session = _session(facts)
+    if session is None:
         raise Refused(
             f"no session of {spec.agent} was seen in {spec.name} ({spec.id})",
             hint=f"holdfast rerun {spec.name} starts its command again",
             run=spec.id,
         )
-    return resume_command(load_profile(str(spec.agent)), spec.command, str(session), prompt)
+    return resume_command(load_profile(str(spec.agent)), spec.command, session, prompt)
+
+
+def _session(facts: RunFacts) -> str | None:
+    found = (facts.session or {}).get("id")
+    return str(found) if found else None
