@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.agents.lab import Lab, missing
+from tests.agents.supervised import Supervised
 from tests.support.leftovers import TAG_VARIABLE
 
 
@@ -19,3 +20,9 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     with Lab(tag={TAG_VARIABLE: os.environ[TAG_VARIABLE]}) as place:
         monkeypatch.chdir(place.work_dir)
         yield place
+
+
+@pytest.fixture
+def held(lab: Lab) -> Supervised:
+    """Holdfast's command line in a lab of its own."""
+    return Supervised(lab)

@@ -1,0 +1,96 @@
+"""One turn of each real agent as a run: what Holdfast says about it, and how it goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.agents.lab import AGENTS, UNATTENDED
+from tests.agents.stub_model import ANSWER
+from tests.agents.supervised import Supervised
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.agents
+every_agent = pytest.mark.parametrize("agent", AGENTS)
+
+# The agent's own process, and the wrappers above it.
+SHAPES = {
+    "claude": ("claude", []),
+    "codex": ("codex", ["node"]),
+    "gemini": ("node", ["node"]),
+}
+
+
+@every_agent
+def test_C3_W2_a_turn_with_a_tool_and_its_session_resumed(held: Supervised, agent: str) -> None:
+    prompt = "the first words [[run: printf tool-%d 42]]"
+    held.run(agent, prompt, own=UNATTENDED[agent])
+    first = held.ended(agent)
+    _is_a_whole_turn(held, first, tokens=(10, 14))
+    _is_of_the_agent(first, agent)
+    _is_readable(held, agent)
+
+    # The slow answer leaves time for the old transcript's marks to be mistaken for this turn's.
+    asked = len(held.lab.requests())
+    held("resume", agent, "-the second words [[delay: 5]]")
+    held.asked(asked + 1)
+    eventually(lambda: held.info(agent)["session"], why="the session is seen")
+    under_way = held.info(agent)
+    assert under_way["state"] == "running"
+    assert under_way["completion"] is None
+    again = held("resume", first["id"], "a third time", expect=4)
+    assert under_way["id"] in again.stderr
+    second = held.ended(agent)
+
+    _is_a_whole_turn(held, second, tokens=(5, 7))
+    assert second["id"] != first["id"]
+    assert second["resumed_from"] == first["id"]
+    assert second["session"] == first["session"]
+    prompts = "\n".join(held.lab.requests()[-1]["prompts"])
+    assert "the first words" in prompts
+    assert "-the second words" in prompts
+    _adds_up(held, first, second)
+
+
+def _is_a_whole_turn(held: Supervised, info: dict, tokens: tuple[int, int]) -> None:
+    assert (info["state"], info["outcome"], info["exit_code"]) == ("ended", "succeeded", 0)
+    assert info["session"]["transcript"].startswith(str(held.lab.home))
+    assert info["session"]["id"][:8] in info["session"]["transcript"]
+    assert info["completion"]["source"] == "stdout"
+    assert info["completion"]["is_error"] is False
+    assert info["result"] == {"text": ANSWER, "is_error": False}
+    assert info["limit"] is None
+    assert held("result", info["id"]).stdout == f"{ANSWER}\n"
+    assert (info["usage"]["tokens_in"], info["usage"]["tokens_out"]) == tokens
+    cost = info["usage"]["cost_usd"]
+    assert 0 < cost < 0.01 if info["agent"] == "claude" else cost is None
+    assert held.events(info["id"], "fault") == []
+
+
+def _is_of_the_agent(info: dict, agent: str) -> None:
+    assert info["agent"] == agent
+    comm, wrappers = SHAPES[agent]
+    assert info["workload"]["comm"] == comm
+    assert [one["comm"] for one in info["wrappers"]] == wrappers
+    assert info["workload_resolution"] == ("resolved" if wrappers else "direct")
+    assert info["workload"]["pid"] not in [one["pid"] for one in info["wrappers"]]
+    assert info["usage"]["peak_rss_bytes"] > 30_000_000
+
+
+def _is_readable(held: Supervised, agent: str) -> None:
+    shown = held("logs", "--pretty", agent).stdout
+    assert "tool-42" in shown
+    assert "printf tool-" in shown
+    assert ANSWER in shown
+    assert '{"type"' not in shown
+
+
+def _adds_up(held: Supervised, first: dict, second: dict) -> None:
+    total = held("usage", "--json", "--by", "agent").json
+    assert total["total"] == total["by"]["agent"][first["agent"]]
+    assert (total["total"]["tokens_in"], total["total"]["tokens_out"]) == (15, 21)
+    costs = [info["usage"]["cost_usd"] for info in (first, second)]
+    if None in costs:
+        assert total["total"]["cost_usd"] is None
+    else:
+        assert total["total"]["cost_usd"] == pytest.approx(sum(costs))
+        assert "<$0.01" in held("ls").stdout
