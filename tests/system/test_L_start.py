@@ -99,6 +99,16 @@ def test_L1_a_command_that_exits_at_once_is_never_running_again(holdfast, script
         assert info_of("a").state is State.ENDED
 
 
+def test_L1_a_shim_that_dies_at_once_is_a_start_that_failed(holdfast):
+    done = holdfast("run", "-n", "a", "true", env={"HOLDFAST_CRASH_AT": "shim.supervised"})
+    assert done.returncode == 125
+    assert "before the command was started" in done.stderr
+    info = info_of("a")
+    assert (info.state, info.outcome) == (State.ENDED, "never_started")
+    holdfast("run", "-n", "a", "true", expect=0)
+    ended("a")
+
+
 # L2
 
 

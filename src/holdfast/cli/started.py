@@ -37,8 +37,8 @@ def report(run: Run, args: Namespace) -> int:
 def _did_not_start(run: Run, facts: RunFacts) -> bool:
     if facts.has_ended or facts.is_exec_confirmed:
         return facts.outcome is Outcome.NEVER_STARTED
-    # A shim that is alive is waiting for the exec; one that died could not even say so.
-    return not run.directory.lock_is_held() and run.info().outcome is Outcome.NEVER_STARTED
+    # A shim that is alive waits for the exec; one that died could not even say so.
+    return not run.directory.lock_is_held() and _is_ours(run)
 
 
 def announce(run: Run, args: Namespace) -> None:
@@ -65,7 +65,7 @@ def wants_details(args: Namespace) -> bool:
 def never_started(run: Run, facts: RunFacts) -> Failed:
     """The error of a run whose command could not be started; the code is a shell's."""
     ending, info = facts.ending or {}, run.info()
-    what = str(ending.get("evidence") or info.evidence)
+    what = str(ending.get("evidence") or "the run's shim died before the command was started")
     error = Failed(what, hint=f"holdfast status {info.name}", document=info.to_json())
     error.code = "never-started"
     error.exit_code = run_exit_code(Outcome.NEVER_STARTED, ending.get("exit_code"), None)

@@ -83,11 +83,13 @@ def _fork_shim(words: tuple[str, str, str], ready_fd: int) -> int:
         return pid
     status, end = 70, os._exit
     try:
-        from holdfast.shim.child import leave_session
+        os.setsid()  # go on in a grandchild, which nobody has to reap
+        if os.fork():
+            end(0)
+        # Loaded by whom it is for: a fork has to copy whatever is touched after it.
         from holdfast.shim.main import run_shim
 
         mode, path, request = words
-        leave_session()
         run_shim(mode, path, ready_fd, request)
         status = 0
     finally:

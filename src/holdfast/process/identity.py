@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HeldProcess", "Look", "ProcessIdentity", "Proof", "Verdict", "hold_pid", "valid_pid"]
 
-_TOKEN = re.compile(
+_TOKEN = (  # compiled at its first use: a launch reads no token
     r"hf1\.([1-9][0-9]{0,9})\.(0|[1-9][0-9]{0,19})\.(0|[1-9][0-9]{0,19})\.(0|[1-9][0-9]{0,9})"
     r"\.([0-9a-f]{32})\.([0-9a-f]{8})"
 )
@@ -69,7 +69,7 @@ class ProcessIdentity(Record):
     @classmethod
     def parse(cls, token: str) -> ProcessIdentity:
         """Read a token back. InvalidToken for anything that `token` did not write."""
-        match = _TOKEN.fullmatch(token)
+        match = re.fullmatch(_TOKEN, token)
         if match is None:
             if token.startswith(_PORTABLE_PREFIX):
                 from holdfast.process import portable

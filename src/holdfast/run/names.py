@@ -6,7 +6,6 @@ Both end up as file names, so nothing that fails these checks may reach a path.
 from __future__ import annotations
 
 import os
-import re
 import time
 
 from holdfast.errors import InvalidName
@@ -17,7 +16,10 @@ if TYPE_CHECKING:
 
 CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u: can be read aloud
 ID_LENGTH = 20
-NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"  # what `valid_name` looks for without compiling it
+_LONGEST_NAME = 64
+_ALPHANUMERIC = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
+_IN_A_NAME = _ALPHANUMERIC | frozenset("._-")
 
 
 def new_id() -> str:
@@ -46,7 +48,9 @@ def is_id_prefix(text: str) -> bool:
 
 def valid_name(text: str) -> bool:
     """Whether the text can name a run."""
-    return re.fullmatch(NAME, text) is not None
+    return (
+        0 < len(text) <= _LONGEST_NAME and text[0] in _ALPHANUMERIC and _IN_A_NAME.issuperset(text)
+    )
 
 
 def check_name(text: str) -> str:
@@ -62,7 +66,9 @@ def check_name(text: str) -> str:
 
 def default_name(argv: Sequence[str]) -> str:
     """A name for a run that was given none: the command's, and four random characters."""
-    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(argv[0])).strip("._-")[:59]
+    program = os.path.basename(argv[0])
+    usable = "".join(letter if letter in _IN_A_NAME else " " for letter in program)
+    stem = "-".join(usable.split()).strip("._-")[:59]
     return f"{stem or 'run'}-{_base32(int.from_bytes(os.urandom(3)) & 0xFFFFF, 4)}"
 
 

@@ -60,6 +60,8 @@ class Wanted(Record):
         """Itself, or InvalidOption that names the first option that can't be used."""
         for name, annotation in Wanted.__annotations__.items():
             value = getattr(self, name)
+            if value is Wanted._defaults[name]:
+                continue  # not asked for
             expected = mismatch(annotation, value)
             if expected is None and value is not None and name in _LIMITS:
                 fits, expected_value = _LIMITS[name]
