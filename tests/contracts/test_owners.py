@@ -24,7 +24,7 @@ OWNERS = {
         "manage/launch.py",
         "shim/child.py",
         "shim/notify.py",  # the program of --notify
-        "manage/worktrees.py",  # git
+        "manage/git.py",  # git
         "cli/doctor.py",  # tries what this machine can do
         "agents/found.py",  # asks an agent for its version
     },

@@ -142,7 +142,7 @@ def _origin(info: RunInfo) -> str:
         ("key", info.key),
         ("resumed from", info.resumed_from),
         ("started in", info.started_in),
-        ("worktree", info.worktree),
+        ("worktree of branch", info.worktree and info.worktree.get("branch")),
     ):
         if value:
             said.append(f"{label} {value}")

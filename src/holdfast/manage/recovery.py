@@ -105,7 +105,7 @@ def recover_all(
         from holdfast.manage.removal import sweep
 
         sweep(home)
-    return _with_suspects(home, recovered)
+    return [*_with_suspects(home, recovered), *_leftover_worktrees(home, dry_run)]
 
 
 def _unfinished(home: Home) -> list[str]:
@@ -269,11 +269,35 @@ def _remove_empty(directory: RunDirectory) -> Recovered | None:
     if time.time() - max(changed, id_seconds(directory.id)) < _EMPTY_SECONDS:
         return None
     from holdfast.manage.removal import remove_unmade
+    from holdfast.manage.worktree_notes import is_being_made
 
+    if is_being_made(directory.home, directory.id):
+        return None  # a checkout can take long
     if not remove_unmade(directory):
         return None
     evidence = "a launcher died before it wrote what was asked; nothing was started"
     return Recovered(directory.id, None, Action.REMOVED, evidence)
+
+
+def _leftover_worktrees(home: Home, dry_run: bool) -> list[Recovered]:
+    """Worktrees that were made for runs that never came to be."""
+    if not os.path.isdir(f"{home.path}/worktrees"):
+        return []
+    from holdfast.manage.worktrees import find_leftovers, remove_leftover
+
+    told = []
+    for leftover in find_leftovers(home):
+        evidence = f"a worktree of {leftover.worktree.branch} whose launcher died"
+        action = Action.REMOVED if leftover.why_kept is None else Action.UNKNOWN
+        try:
+            if leftover.why_kept is not None:
+                evidence += f"; kept: {leftover.why_kept}"
+            elif not dry_run:
+                remove_leftover(home, leftover)
+        except HoldfastError as error:
+            action, evidence = Action.UNKNOWN, f"{evidence}; kept: {error}"
+        told.append(Recovered(leftover.run_id, None, action, evidence))
+    return told
 
 
 def _with_suspects(home: Home, recovered: list[Recovered]) -> list[Recovered]:

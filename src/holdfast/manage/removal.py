@@ -75,6 +75,7 @@ def remove_run(
 
     `force` accepts what can't be told, never what is proven alive. `suspects` are the processes
     that carry a run's stamp, by run. `before` is called when nothing stands against it any more.
+    A worktree of the run goes with it; Refused when work in it would be lost, whatever `force`.
     """
     set_role("remover")
     spec = _spec(directory, force)
@@ -89,9 +90,11 @@ def remove_run(
         crash_point("remover.locked")
         stamped = (suspects or {}).get(directory.id, ())
         evidence = _check(directory, spec, force, stamped)
+        _check_worktree(directory, spec)
         if before is not None:
             before(directory)
             crash_point("remover.archived")
+        _remove_worktree(directory, spec)
         freed = size_of(directory.path)
         removed = _take_out(directory)
         crash_point("remover.renamed")
@@ -185,6 +188,20 @@ def _check(
             evidence="; ".join(unclear),
         )
     return f"removed on your word, though {'; '.join(unclear)}"
+
+
+def _check_worktree(directory: RunDirectory, spec: RunSpec | None) -> None:
+    if spec is not None and spec.worktree is not None:
+        from holdfast.manage.worktrees import refuse_to_lose_work
+
+        refuse_to_lose_work(directory.home, spec.worktree)
+
+
+def _remove_worktree(directory: RunDirectory, spec: RunSpec | None) -> None:
+    if spec is not None and spec.worktree is not None:
+        from holdfast.manage.worktrees import remove_worktree
+
+        remove_worktree(directory.home, spec.worktree)
 
 
 def _doubts(directory: RunDirectory, spec: RunSpec | None) -> list[str]:

@@ -114,9 +114,13 @@ def _clean_one(
     if info.state is State.UNKNOWN:
         return told(Fate.UNVERIFIABLE, info.evidence)
     directory = RunDirectory(home, info.id)
-    if dry_run:
-        return told(Fate.REMOVED, "would be removed", size_of(directory.path))
     try:
+        if dry_run:
+            if info.worktree is not None:
+                from holdfast.manage.worktrees import refuse_to_lose_work
+
+                refuse_to_lose_work(home, info.worktree)
+            return told(Fate.REMOVED, "would be removed", size_of(directory.path))
         removed = remove_run(directory, suspects=suspects, names=names)
     except StillAlive as error:
         return told(Fate.REFUSED, error.message)

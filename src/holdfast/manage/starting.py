@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.manage.request import StartRequest
     from holdfast.manage.steps import Steps
     from holdfast.run.home import Home
+    from holdfast.run.spec import RunSpec
 
 
 def start_run(
@@ -45,7 +46,7 @@ def start_run(
         with name_claim:
             crash_point("launcher.claimed")
             yield from _free_the_name(home, name_claim, request, notice)
-            directory = _make(home, request, key_claim, name_claim)
+            directory = yield from _make(home, request, key_claim, name_claim)
             yield from start_shim("launch", directory.path)
             yield from _settle(home, directory)
             return directory
@@ -92,19 +93,19 @@ def _refusal(request: StartRequest) -> Callable[[RunInfo], None]:
 
 def _make(
     home: Home, request: StartRequest, key_claim: Claim | None, name_claim: Claim
-) -> RunDirectory:
+) -> Steps[RunDirectory]:
     """The record of what was asked; the name leads to it last."""
     directory = RunDirectory(home, new_id())
     directory.make()
     crash_point("launcher.directory-made")
     try:
-        spec = request.spec(home, directory.id, _keep_stdin(directory, request))
+        spec = yield from _describe(directory, request)
         directory.write_spec(spec)
         crash_point("launcher.spec-written")
         directory.mark_active()
         crash_point("launcher.marked-active")
-    except (HoldfastError, OSError):  # a bad request, a full disk
-        _unmake(directory)
+    except BaseException:  # a bad request, a full disk, a caller that gives up
+        _unmake(directory, request)
         raise
     if spec.started_in is not None and directory.sibling(spec.started_in).exists():
         directory.sibling(spec.started_in).add_inner(spec.id)
@@ -116,8 +117,25 @@ def _make(
     return directory
 
 
-def _unmake(directory: RunDirectory) -> None:
+def _describe(directory: RunDirectory, request: StartRequest) -> Steps[RunSpec]:
+    """The spec; a worktree that was asked for is made first."""
+    cwd, worktree = request.cwd, None
+    if request.worktree is not None:
+        from holdfast.manage.worktrees import add_worktree
+
+        steps = add_worktree(directory.home, directory.id, cwd, request.worktree)
+        made, cwd = yield from steps
+        worktree = made.to_json()
+    stdin_path = _keep_stdin(directory, request)
+    return request.spec(directory.home, directory.id, stdin_path, cwd=cwd, worktree=worktree)
+
+
+def _unmake(directory: RunDirectory, request: StartRequest) -> None:
     """Nothing was started: leave nothing behind."""
+    if request.worktree is not None:
+        from holdfast.manage.worktrees import undo_worktree
+
+        undo_worktree(directory.home, directory.id)
     directory.drop_marker()
     for name in os.listdir(directory.path):
         os.unlink(f"{directory.path}/{name}")

@@ -1,155 +1,276 @@
 """Git worktrees for runs: each `--worktree BRANCH` run works in a checkout of its own.
 
-They live in the state directory and nowhere else: the user's own checkout is never touched. One
-is removed with its run only when nothing in it is uncommitted and nothing on its branch is
-unmerged. The only file that runs git.
+They live in the state directory and nowhere else: the user's own checkout is never touched. One is
+removed with its run only when nothing in it is uncommitted and nothing on its branch is unmerged.
 """
 
 from __future__ import annotations
 
 import os
 
-from holdfast.errors import Failed, Refused, Unavailable, WrongUse
+from holdfast.errors import Failed, HoldfastError, LockBusy, Refused, WrongUse
+from holdfast.manage.git import CHECKOUT_SECONDS, Said, git
+from holdfast.manage.repository import check_branch, find_branch, find_repository
+from holdfast.manage.steps import Wait, run_steps
+from holdfast.manage.worktree_notes import (
+    Worktree,
+    believed,
+    folder,
+    forget_note,
+    orphaned,
+    read_note,
+    write_note,
+)
+from holdfast.process.clock import boottime
 from holdfast.record import Record
-from holdfast.run.locks import wait_for_lock
+from holdfast.run.directory import RunDirectory
+from holdfast.run.locks import take_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from holdfast.manage.repository import Branch, Repository
+    from holdfast.manage.steps import Steps
     from holdfast.run.home import Home
+    from holdfast.run.locks import HeldLock
 
-_GIT_SECONDS = 120.0
-_LOCK_SECONDS = 300.0  # a checkout of a large repository takes its time, and others wait for it
+    Json = dict[str, Any]
+
+_LOCK_SECONDS = CHECKOUT_SECONDS  # others wait for a checkout that takes its time
+_PAUSE_SECONDS = 0.02
+# What git keeps beside a checkout while something is under way in it.
+_UNDER_WAY = {
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+    "MERGE_HEAD": "a merge",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "BISECT_LOG": "a bisection",
+}
 
 
-class Worktree(Record):
-    """One run's checkout."""
+class Leftover(Record):
+    """A worktree without a run: whoever was starting it died."""
 
-    path: str
-    branch: str
-    repository: str  # the top directory of the checkout that it was made from
-    base: str  # the commit that the branch was at
-
-    def to_json(self) -> dict[str, Any]:
-        """The contract's `worktree`."""
-        return self.as_dict()
+    run_id: str
+    worktree: Worktree
+    why_kept: str | None  # None: nothing in it would be lost
 
 
-def add_worktree(home: Home, run_id: str, cwd: str, branch: str) -> tuple[Worktree, str]:
+# --- making ---------------------------------------------------------------------------------
+
+
+def add_worktree(home: Home, run_id: str, cwd: str, branch: str) -> Steps[tuple[Worktree, str]]:
     """Make a worktree for a run; also the directory in it that corresponds to `cwd`.
 
-    A branch that does not exist is made from HEAD. Refused when it is checked out elsewhere.
+    A branch that does not exist is made: from the remote that has it, else from HEAD.
     """
-    top = _git(cwd, "rev-parse", "--show-toplevel", why=f"{cwd} is not in a git repository")
-    common = os.path.join(cwd, _git(cwd, "rev-parse", "--git-common-dir"))
-    _git(cwd, "check-ref-format", "--branch", branch, why=f"{branch!r} can't name a branch")
-    path = f"{home.path}/worktrees/{run_id}"
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    repository = yield from find_repository(cwd)
+    yield from check_branch(branch, repository)
+    os.makedirs(folder(home), mode=0o700, exist_ok=True)
     # `git worktree add` is not made for many at once in one repository.
-    with wait_for_lock(_lock_path(home, common), _LOCK_SECONDS):
-        exists = _succeeds(top, "show-ref", "--verify", "--quiet", f"refs/heads/{branch}")
-        made = [path, branch] if exists else ["-b", branch, path]
-        _git(top, "worktree", "add", "--quiet", *made, why=f"no worktree for {branch}")
-    base = _git(path, "rev-parse", "HEAD")
-    inside = os.path.relpath(os.path.realpath(cwd), os.path.realpath(top))
-    return Worktree(path, branch, top, base), os.path.normpath(os.path.join(path, inside))
+    lock = yield from _lock(home, repository.common)
+    with lock:
+        found = yield from find_branch(branch, repository)
+        path = f"{folder(home)}/{run_id}"
+        worktree = Worktree(path, branch, repository.main, found.base, found.is_new)
+        write_note(home, run_id, worktree)
+        try:
+            yield from _check_out(repository, worktree, found)
+            return worktree, _corresponding(repository, worktree)
+        except BaseException:
+            run_steps(_undo(home, run_id, worktree))
+            raise
 
 
-def why_kept(home: Home, document: dict[str, Any]) -> str | None:
-    """Why a worktree must not be removed; None: nothing in it would be lost."""
-    worktree = _read(home, document)
+def _check_out(repository: Repository, worktree: Worktree, branch: Branch) -> Steps[None]:
+    words = ["worktree", "add", "--quiet"]
+    if branch.is_new:
+        words += ["--track"] if branch.tracks else ["--no-track"]
+        words += ["-b", branch.name, worktree.path, branch.tracks or branch.base]
+    else:
+        words += [worktree.path, branch.name]
+    said = yield from git(repository.cwd, *words, seconds=CHECKOUT_SECONDS)
+    if not said.is_well:
+        raise Failed(
+            f"no worktree of {branch.name}: git says: {said.complaint}",
+            hint="another --worktree BRANCH, or run without it",
+        )
+
+
+def _corresponding(repository: Repository, worktree: Worktree) -> str:
+    if repository.top is None:
+        return worktree.path
+    inside = os.path.relpath(os.path.realpath(repository.cwd), os.path.realpath(repository.top))
+    cwd = os.path.normpath(os.path.join(worktree.path, inside))
+    if not os.path.isdir(cwd):
+        raise WrongUse(
+            f"--worktree: branch {worktree.branch} has no directory {inside}",
+            hint=f"start it at the top: -C {repository.top}",
+        )
+    return cwd
+
+
+def undo_worktree(home: Home, run_id: str) -> None:
+    """Take back what was made for a run that is not going to be: nothing has run in it."""
+    worktree = read_note(home, run_id)
+    if worktree is not None:
+        run_steps(_undo(home, run_id, worktree))
+
+
+def _undo(home: Home, run_id: str, worktree: Worktree) -> Steps[None]:
+    if os.path.isdir(worktree.path):
+        yield from git(worktree.repository, "worktree", "remove", "--force", worktree.path)
+    if worktree.made_branch:
+        # Only if it is still where it was made.
+        ref = f"refs/heads/{worktree.branch}"
+        yield from git(worktree.repository, "update-ref", "-d", ref, worktree.base)
+    forget_note(home, run_id)
+
+
+# --- removing -------------------------------------------------------------------------------
+
+
+def why_kept(home: Home, document: Json) -> str | None:
+    """Why a worktree must not be removed, and what to do; None: nothing in it would be lost."""
+    worktree = believed(home, document)
     if not os.path.isdir(worktree.path):
         return None
-    changed = _git(worktree.path, "status", "--porcelain", "--untracked-files=all")
-    if changed:
-        return (
-            f"its worktree {worktree.path} has {len(changed.splitlines())} uncommitted changes;"
-            " commit them there, or discard them with `git restore` and `git clean`"
+    reason: str | None = run_steps(_why_kept(home, worktree))
+    return reason
+
+
+def refuse_to_lose_work(home: Home, document: Json) -> None:
+    """Refused when the worktree must not be removed."""
+    reason, path = why_kept(home, document), str(document["path"])
+    if reason is not None:
+        import shlex
+
+        give_up = shlex.join(["git", "-C", path, "worktree", "remove", "--force", path])
+        raise Refused(
+            f"its worktree is kept: {reason}",
+            hint=f"to give up what is in it: {give_up}",
+            path=path,
         )
-    # Whatever is checked out there now, the branch or a detached commit, must be kept elsewhere.
-    unmerged = _git(
-        worktree.path,
-        "rev-list",
-        "--count",
-        "HEAD",
-        "--not",
-        f"--exclude={worktree.branch}",
-        "--branches",
-        "--remotes",
-        worktree.base,
+
+
+def remove_worktree(home: Home, document: Json) -> None:
+    """Remove a worktree that nothing stands against; Refused otherwise. Its branch stays."""
+    refuse_to_lose_work(home, document)
+    worktree = believed(home, document)
+    if os.path.isdir(worktree.path):
+        run_steps(_remove(home, worktree))
+    forget_note(home, os.path.basename(worktree.path))
+
+
+def _remove(home: Home, worktree: Worktree) -> Steps[None]:
+    said = yield from _inside(worktree, "rev-parse", "--git-common-dir")
+    common = os.path.realpath(os.path.join(worktree.path, said.text))
+    lock = yield from _lock(home, common)
+    with lock:
+        # Without --force git refuses what is not clean: it looks again, at the last moment.
+        said = yield from git(common, "worktree", "remove", worktree.path, seconds=CHECKOUT_SECONDS)
+    if not said.is_well:
+        raise Refused(f"git keeps the worktree {worktree.path}: {said.complaint}")
+
+
+def _why_kept(home: Home, worktree: Worktree) -> Steps[str | None]:
+    user = _used_by(home, worktree)
+    if user is not None:
+        return f"run {user} works in {worktree.path}"
+    said = yield from _inside(worktree, "rev-parse", "--absolute-git-dir")
+    if not said.is_well:
+        return (
+            f"git can't look at {worktree.path} ({said.complaint}), so nobody can tell what would"
+            f" be lost; if its repository is gone for good, remove the directory by hand"
+        )
+    own = said.text
+    for name, what in _UNDER_WAY.items():
+        if os.path.exists(f"{own}/{name}"):
+            return f"{what} is under way in {worktree.path}; finish or abort it there"
+    if os.path.isdir(f"{own}/modules"):
+        return f"submodules were fetched into {worktree.path}; see that their commits are pushed"
+    changed = yield from _inside(
+        worktree, "status", "--porcelain", "--untracked-files=all", "--ignore-submodules=none"
     )
-    if unmerged != "0":
-        return (
-            f"its branch {worktree.branch} has {unmerged} commits that no other branch has;"
-            f" merge it, or push it: git -C {worktree.repository} merge {worktree.branch}"
-        )
+    if not changed.is_well or changed.text:
+        count = len(changed.text.splitlines())
+        changes = f"{count} uncommitted {_plural(count, 'change')}"
+        return f"{worktree.path} has {changes}; commit there first"
+    return (yield from _unmerged(worktree))
+
+
+def _unmerged(worktree: Worktree) -> Steps[str | None]:
+    """Commits of the branch, or of what is checked out instead, that are nowhere else."""
+    branch = f"refs/heads/{worktree.branch}"
+    there = yield from _inside(worktree, "show-ref", "--verify", "--quiet", branch)
+    ours = ["HEAD", branch] if there.is_well else ["HEAD"]
+    others = [f"--exclude={worktree.branch}", "--branches", "--remotes", "--tags", worktree.base]
+    said = yield from _inside(worktree, "rev-list", "--count", *ours, "--not", *others)
+    if said.is_well and said.text == "0":
+        return None
+    if not said.is_well:
+        return f"git can't compare branch {worktree.branch}: {said.complaint}"
+    count = int(said.text)
+    return (
+        f"branch {worktree.branch} has {count} {_plural(count, 'commit')} that no other branch has;"
+        f" push it, or merge it: git -C {worktree.repository} merge {worktree.branch}"
+    )
+
+
+def _used_by(home: Home, worktree: Worktree) -> str | None:
+    """The active run, other than the worktree's own, that was started in it."""
+    inside = os.path.realpath(worktree.path) + "/"
+    for run_id in home.run_ids(active=True):
+        try:
+            spec = RunDirectory(home, run_id).read_spec()
+        except (HoldfastError, OSError):
+            continue
+        its_place = os.path.realpath(spec.cwd) + "/"
+        if run_id != os.path.basename(worktree.path) and its_place.startswith(inside):
+            return f"{spec.name} ({run_id})"
     return None
 
 
-def remove_worktree(home: Home, document: dict[str, Any]) -> None:
-    """Remove a worktree that `why_kept` has nothing against. Its branch stays."""
-    reason = why_kept(home, document)
-    if reason is not None:
-        raise Refused(reason, hint="the run and its worktree are kept")
-    worktree = _read(home, document)
-    if not os.path.isdir(worktree.path):
-        return
-    common = os.path.join(worktree.path, _git(worktree.path, "rev-parse", "--git-common-dir"))
-    with wait_for_lock(_lock_path(home, common), _LOCK_SECONDS):
-        # Without --force git itself refuses what is not clean: it looks again, under our lock.
-        _git(common, "worktree", "remove", worktree.path, why="git keeps the worktree")
+def _inside(worktree: Worktree, *words: str) -> Steps[Said]:
+    # Without its .git file, git would find a repository further up: the user's own.
+    ceiling = os.path.dirname(os.path.realpath(worktree.path))
+    return (yield from git(worktree.path, *words, ceiling=ceiling))
 
 
-def _read(home: Home, document: dict[str, Any]) -> Worktree:
-    """A worktree from a record, believed only if it is one of ours."""
-    worktree = Worktree(**{name: str(document[name]) for name in Worktree._fields})
-    ours = os.path.realpath(f"{home.path}/worktrees")
-    if os.path.dirname(os.path.realpath(worktree.path)) != ours:
-        raise Refused(
-            f"{worktree.path} is not a worktree that Holdfast made",
-            hint="it is left alone; see the run's spec.json",
-        )
-    return worktree
+# --- what a launcher that died left behind --------------------------------------------------
 
 
-def _lock_path(home: Home, common_directory: str) -> str:
+def find_leftovers(home: Home) -> list[Leftover]:
+    """Worktrees that were being made for runs that never came to be."""
+    return [
+        Leftover(run_id, worktree, why_kept(home, worktree.to_json()))
+        for run_id, worktree in orphaned(home)
+    ]
+
+
+def remove_leftover(home: Home, leftover: Leftover) -> None:
+    """Remove one in which nothing would be lost, and the branch that was made for it."""
+    remove_worktree(home, leftover.worktree.to_json())
+    run_steps(_undo(home, leftover.run_id, leftover.worktree))
+
+
+def _lock(home: Home, common: str) -> Steps[HeldLock]:
+    """One at a time for each repository, whoever asks."""
     import hashlib
 
-    real = os.path.realpath(common_directory).encode(errors="surrogateescape")
-    return f"{home.path}/worktrees/{hashlib.sha256(real).hexdigest()[:16]}.lock"
+    digest = hashlib.sha256(os.fsencode(common)).hexdigest()[:16]
+    path = f"{folder(home)}/{digest}.lock"
+    deadline = boottime() + _LOCK_SECONDS
+    while True:
+        lock = take_lock(path)
+        if lock is not None:
+            return lock
+        if boottime() >= deadline:
+            raise LockBusy(f"another worktree of {common} is being made, for very long", path=path)
+        yield Wait((), _PAUSE_SECONDS)
 
 
-def _succeeds(directory: str, *words: str) -> bool:
-    return _run(directory, words)[0] == 0
-
-
-def _git(directory: str, *words: str, why: str = "git failed") -> str:
-    code, output, error = _run(directory, words)
-    if code:
-        said = (error or output).strip().removeprefix("fatal: ") or f"exit {code}"
-        kind = Refused if "already" in said else WrongUse if "rev-parse" in words else Failed
-        raise kind(f"{why}: {said}", hint="another --worktree BRANCH, or run without it")
-    return output.strip("\n")
-
-
-def _run(directory: str, words: tuple[str, ...]) -> tuple[int, str, str]:
-    import subprocess
-
-    # Variables of a hook or an outer git would make git look at another repository.
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
-    try:
-        done = subprocess.run(
-            ["git", "-C", directory, *words],
-            env={**environment, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_GIT_SECONDS,
-            check=False,
-        )
-    except FileNotFoundError:
-        raise Unavailable("git is not installed", hint="--worktree needs it") from None
-    except subprocess.TimeoutExpired:
-        raise Unavailable(f"git {words[0]} took longer than {_GIT_SECONDS:g} s") from None
-    decode = "utf-8", "surrogateescape"
-    return done.returncode, done.stdout.decode(*decode), done.stderr.decode(*decode)
+def _plural(count: int, word: str) -> str:
+    return word if count == 1 else f"{word}s"
