@@ -138,7 +138,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    print(f"one sample of a tree, ms of CPU (median); psutil {psutil.__version__}, {os.cpu_count()} cores")
+    about = f"psutil {psutil.__version__}, {os.cpu_count()} cores"
+    print(f"one sample of a tree, ms of CPU (median); {about}")
     print("processes    light   psutil  ratio     full   psutil  ratio     lean     walk")
     missed = []
     for size in map(int, options.sizes.split(",")):

@@ -108,7 +108,8 @@ class Sample(Record):
             "swap_bytes": workload.swap_bytes,
             "threads": workload.threads,
             "fds": workload.fds,
-            "switches": workload.switches,
+            # Whether it ever waits matters while it runs; the rest is for the rarer rows.
+            "switches": workload.switches if workload.state is ProcessState.RUNNING else None,
             "read_bytes": workload.read_bytes,
             "write_bytes": workload.write_bytes,
             "oom_score": workload.oom_score,
@@ -116,6 +117,7 @@ class Sample(Record):
         if self.is_slow or workload.pending:
             row |= {
                 "fd_limit": workload.fd_limit,
+                "switches": workload.switches,
                 "involuntary_switches": workload.involuntary_switches,
                 "pending": _hex(workload.pending),
                 "blocked": _hex(workload.blocked),
