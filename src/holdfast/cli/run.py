@@ -11,8 +11,6 @@ import os
 from holdfast.cli import streams
 from holdfast.cli.run_options import add_options, read_options
 from holdfast.errors import Refused
-from holdfast.manage.launch import allow_fork
-from holdfast.manage.runs import Runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,14 +48,19 @@ def run(args: Namespace) -> int:
 
         raise refuse_json("run -F")
     refuse_as_init(args.foreground)
-    options = read_options(args)
     if args.foreground:
         from holdfast.cli.foreground import hold_signals
 
         hold_signals()
-    allow_fork()  # one thread, nothing to lose: saves an interpreter's start
+    from holdfast.manage.launch import dismiss_the_one_ahead, fork_ahead
+
+    fork_ahead()  # one thread, nothing to lose: saves an interpreter's start
+    from holdfast.manage.runs import Runs
+
+    options = read_options(args)
     started = Runs(notice=streams.complain).start(args.command, **options)
     if args.foreground:
+        dismiss_the_one_ahead()  # the key's run was there already
         from holdfast.cli.foreground import stay
 
         return stay(started, args)

@@ -19,7 +19,7 @@ from holdfast.run.crashpoints import crash_point
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from holdfast.manage.steps import Steps
@@ -34,6 +34,7 @@ _TIDY = (
     " from holdfast.manage.retention import main; main(sys.argv[2])"
 )
 _may_fork = False
+_ahead: tuple[int, int, int] | None = None  # its go-between's PID, where to tell it, its ready end
 
 
 def allow_fork() -> None:
@@ -42,15 +43,56 @@ def allow_fork() -> None:
     _may_fork = True
 
 
+def fork_ahead() -> None:
+    """The same, and a shim is forked now: it loads its modules while the start is prepared.
+
+    It ends when it is not told in time what for: a launcher that gives up or dies leaves nothing.
+    """
+    global _ahead
+    allow_fork()
+    from holdfast.process import identity  # noqa: F401 - both need these, and load them once
+    from holdfast.run import directory  # noqa: F401
+
+    words_read, words_write = os.pipe2(os.O_CLOEXEC)
+    ready_read, ready_write = os.pipe2(os.O_CLOEXEC)
+
+    def words() -> Sequence[str]:
+        os.close(words_write)
+        with open(words_read, "rb") as pipe:
+            told: list[str] = json.loads(pipe.read() or b"[]")
+        return told
+
+    pid = _fork_shim(words, ready_write)
+    os.close(words_read)
+    os.close(ready_write)
+    _ahead = (pid, words_write, ready_read)
+
+
+def dismiss_the_one_ahead() -> None:
+    """Let go of a shim that was forked ahead and not needed: it ends at once."""
+    global _ahead
+    if _ahead is not None:
+        (pid, words_write, ready_read), _ahead = _ahead, None
+        os.close(words_write)
+        os.close(ready_read)
+        os.waitpid(pid, 0)
+
+
 def start_shim(mode: str, path: str, request: dict[str, Any] | None = None) -> Steps[None]:
     """Start a shim for the run directory; over when it is ready, or is gone."""
-    ready_read, ready_write = os.pipe2(os.O_CLOEXEC)
     words = (mode, path, json.dumps(request))
-    try:
+    pid, ready_read = _tell_the_one_ahead(words) if mode == "launch" else (0, -1)
+    if not pid:
+        ready_read, ready_write = os.pipe2(os.O_CLOEXEC)
+        make = _fork_now if _may_fork else _exec_shim
         try:
-            pid = _fork_shim(words, ready_write) if _may_fork else _exec_shim(words, ready_write)
+            pid = make(words, ready_write)
+        except BaseException:
+            os.close(ready_read)
+            raise
         finally:
             os.close(ready_write)
+    try:
         crash_point("launcher.shim-spawned")
         yield from _reap(pid)
         yield Wait((ready_read,), READY_SECONDS)
@@ -77,7 +119,27 @@ def _reap(pid: int) -> Steps[None]:
         os.close(pidfd)
 
 
-def _fork_shim(words: tuple[str, str, str], ready_fd: int) -> int:
+def _tell_the_one_ahead(words: Sequence[str]) -> tuple[int, int]:
+    """Tell the shim that was forked ahead what it is for; its go-between and its ready end."""
+    global _ahead
+    if _ahead is None:
+        return 0, -1
+    (pid, words_write, ready_read), _ahead = _ahead, None
+    try:
+        os.write(words_write, json.dumps(words).encode())  # far less than a pipe holds
+    except BrokenPipeError:  # somebody ended it
+        os.close(ready_read)
+        return 0, -1
+    finally:
+        os.close(words_write)
+    return pid, ready_read
+
+
+def _fork_now(words: tuple[str, str, str], ready_fd: int) -> int:
+    return _fork_shim(lambda: words, ready_fd)
+
+
+def _fork_shim(words: Callable[[], Sequence[str]], ready_fd: int) -> int:
     pid = os.fork()
     if pid:
         return pid
@@ -89,8 +151,10 @@ def _fork_shim(words: tuple[str, str, str], ready_fd: int) -> int:
         # Loaded by whom it is for: a fork has to copy whatever is touched after it.
         from holdfast.shim.main import run_shim
 
-        mode, path, request = words
-        run_shim(mode, path, ready_fd, request)
+        told = words()
+        if told:
+            mode, path, request = told
+            run_shim(mode, path, ready_fd, request)
         status = 0
     finally:
         end(status)
