@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
+from holdfast.process.identity import ProcessIdentity
+from holdfast.process.members import Tree
+from holdfast.process.tree import TreeStop
 from tests.support import tree_scenes
 from tests.support.kernel_lab import run_in
 from tests.support.places import USERS, namespace_of
@@ -43,3 +48,20 @@ def test_S3_spared_member_and_all_below_it_live_on() -> None:
     assert facts["spared"] == ["SAME", "SAME"]
     assert facts["then"]["signalled"] == 2
     assert facts["left"] == {}
+
+
+def test_S3_member_that_turns_out_to_be_spared_lives_on() -> None:
+    """The shim of an inner run may be met before its run says whose it is."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        known: set[ProcessIdentity] = set()
+        identity = ProcessIdentity.of(process.pid)
+        with Tree([identity], spare=known.__contains__) as tree:
+            assert [member.identity for member in tree.walk()] == [identity]
+            known.add(identity)
+            stop = TreeStop(tree, (), grace_seconds=0)
+            while stop.result is None:
+                stop.step()
+            assert stop.result.signalled == 0
+            assert tree.is_empty()
+        assert process.poll() is None
+        process.kill()

@@ -81,12 +81,14 @@ def look_at_processes(directory: RunDirectory, facts: RunFacts) -> Processes:
         for token in facts.members
         if token not in seen
     ]
-    unsure = [one for one in others if one.process["verdict"] in _MAY_LIVE]
+    may_live = [one for one in others if one.process["verdict"] in _MAY_LIVE]
+    # An inner run's shim may be seen, and recorded, before its run says whose it is.
+    unsure = [one for one in may_live if not inner.owns(ProcessIdentity.parse(one.token))]
     known = seen | recorded_tokens(facts)
     return Processes(
         tuple(_in_order([*members, *unsure])),
         suspects_of(directory, known),
-        len(others) - len(unsure),
+        len(others) - len(may_live),
     )
 
 

@@ -134,6 +134,7 @@ class Tree:
 
     def is_empty(self) -> bool:
         """Whether nobody is left, proven: who ended just now takes a second walk."""
+        self.let_go_of_spared()
         for _ in range(2):
             if self.walk():
                 return False
@@ -204,6 +205,12 @@ class Tree:
             self._spared[identity.pid] = identity
             return True
         return False
+
+    def let_go_of_spared(self) -> None:
+        """The shim of an inner run can be met before anything says whose it is: ask again."""
+        for pid, held in list(self._held.items()):
+            if self._is_spared(held.identity):
+                self._forget(pid)
 
     def _drop_ended(self) -> None:
         for pid in [pid for pid, held in self._held.items() if held.has_exited()]:

@@ -136,6 +136,7 @@ class TreeStop:
         self._rounds = 0
         self._phase = _Phase.ASK
         self._phase_ends = self._grace_ends
+        tree.let_go_of_spared()
         if grace_seconds <= 0:  # nobody is given time to answer: asking would only be a race
             self._enter(_Phase.FREEZE, boottime() + FREEZE_SECONDS)
 
