@@ -7,12 +7,13 @@ two processes that write one session would ruin it. Nothing is signalled here.
 from __future__ import annotations
 
 from holdfast.errors import HoldfastError, IdentityUnproven, Refused, StillAlive
-from holdfast.manage.info import read_facts, read_run
+from holdfast.manage.info import look_at_process, read_facts, read_run
 from holdfast.manage.launch import start_shim
 from holdfast.manage.request import OPTIONS
 from holdfast.process.identity import ProcessIdentity, Verdict
 from holdfast.run.directory import RunDirectory
 from holdfast.run.facts import State
+from holdfast.shim.inner import InnerRuns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def resume_steps(runs: Runs, directory: RunDirectory, prompt: str | None) -> Ste
         )
     yield from _record_the_end(directory)
     facts = read_facts(directory)
-    _refuse_while_alive(spec, read_run(directory), facts)
+    _refuse_while_alive(directory, spec, read_run(directory), facts)
     command = _command(spec, facts, prompt)
     _refuse_second_resume(directory, spec, facts)
     options = {**_options_of(spec), "resumed_from": spec.id}
@@ -96,7 +97,9 @@ def _record_the_end(directory: RunDirectory) -> Steps[None]:
         yield from start_shim("adopt", directory.path)
 
 
-def _refuse_while_alive(spec: RunSpec, info: RunInfo, facts: RunFacts) -> None:
+def _refuse_while_alive(
+    directory: RunDirectory, spec: RunSpec, info: RunInfo, facts: RunFacts
+) -> None:
     name = f"{spec.name} ({spec.id})"
     if info.state is State.UNKNOWN:
         raise IdentityUnproven(
@@ -107,11 +110,13 @@ def _refuse_while_alive(spec: RunSpec, info: RunInfo, facts: RunFacts) -> None:
     if not facts.has_ended:
         hint = f"holdfast stop {spec.id}; or holdfast wait {spec.id}"
         raise StillAlive(f"{name} is {info.state}: {info.evidence}", hint=hint, run=spec.id)
+    inner = InnerRuns(directory)
     for identity, comm in _tree_of(facts):
         look = identity.look()
-        if look.verdict is Verdict.SAME:
+        if look.verdict is Verdict.SAME and not inner.owns(identity):
             raise StillAlive(
-                f"{identity.pid} {comm or ''} of {name} is alive: {look.evidence}",
+                f"{identity.pid} {look_at_process(identity).get('comm', comm)} of {name} "
+                f"is alive: {look.evidence}",
                 hint=f"holdfast stop {spec.id}; holdfast tree {spec.id}",
                 run=spec.id,
             )
