@@ -176,3 +176,14 @@ def test_W3_an_unresolved_row_adds_nothing_to_the_usage():
     peaks = UsagePeaks()
     peaks.add({"at": "x", "boottime": 1, "resolution": "unresolved", "tree": {"processes": 3}})
     assert set(peaks.usage().values()) == {None}
+
+
+def test_a_workload_that_was_gone_before_its_first_sample_used_nobody_knows_what():
+    peaks = UsagePeaks()
+    over = {"at": "x", "boottime": 1, "tree": {"processes": 0, "cpu_seconds": 0.0}}
+    peaks.add(over)
+    assert set(peaks.usage().values()) == {None}
+    peaks.add(row(1))
+    known = peaks.usage()
+    peaks.add(over)
+    assert peaks.usage() == known

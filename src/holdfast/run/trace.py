@@ -189,6 +189,8 @@ class UsagePeaks:
         row = sample if isinstance(sample, dict) else sample.to_json()
         if row.get("resolution") == "unresolved":
             return  # nothing was measured: a count of wrappers is nobody's
+        if not tree_figure(row, "processes") and self._figures["peak_processes"] is None:
+            return  # it ended before the first sample of it: it used something, but who knows
         for name, figures in _USAGE.items():
             for figure in figures:
                 self._raise(name, tree_figure(row, figure))

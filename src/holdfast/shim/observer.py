@@ -72,7 +72,10 @@ class Observer:
             self._supervisor.loop.after("required", wanted.resolve_seconds, self._require)
 
     def _look_early(self) -> None:
+        known = self._recorded
         self.look()
+        if self._looks and self._recorded is not known:
+            self._take_sample()  # of a workload that may be gone before the next is due
         self._looks += 1
         loop = self._supervisor.loop
         if self._looks <= len(EARLY_LOOKS_SECONDS):
@@ -87,7 +90,10 @@ class Observer:
         interval = self._supervisor.spec.wanted.sample_interval_seconds
         self._supervisor.loop.after("sample", interval, self._sample)
         self.look()
-        if self._finder is not None:
+        self._take_sample()
+
+    def _take_sample(self) -> None:
+        if self._finder is not None and self._supervisor.spec.wanted.sample_interval_seconds:
             self._measuring().sample(self._members, self._finder.resolution)
 
     def look(self) -> None:
