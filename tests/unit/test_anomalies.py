@@ -90,6 +90,18 @@ def test_a_start_is_no_growth_even_when_sampled_often():
     assert fired([row(0.2 * n, rss_bytes=s * MIB) for n, s in enumerate(sizes)]) == []
 
 
+def test_a_start_that_goes_on_creeping_is_no_growth():
+    # As claude does while it tries a failing API again.
+    sizes = [53, 165, 171, 178, 184, 186, 187, 188]
+    assert fired([row(5.0 * n, rss_bytes=s * MIB) for n, s in enumerate(sizes)]) == []
+
+
+def test_memory_that_doubles_again_and_again_is_growth():
+    sizes = [20, 40, 80, 160, 320]
+    rows = [row(5.0 * n, rss_bytes=s * MIB) for n, s in enumerate(sizes)]
+    assert fired(rows) == ["memory_growth"]
+
+
 def test_memory_that_breathes_is_no_growth():
     sizes = itertools.islice(itertools.cycle([200, 260, 330, 240]), 100)
     assert fired([row(5.0 * n, rss_bytes=s * MIB) for n, s in enumerate(sizes)]) == []

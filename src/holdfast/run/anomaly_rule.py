@@ -61,6 +61,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "growth_bytes": Threshold(64 << 20, "below that, growth is of no consequence"),
     "growth_factor": Threshold(1.5, "a large program's caches breathe by a few percent"),
     "growth_step_bytes": Threshold(64 << 10, "less in one sample is noise of the allocator"),
+    "growth_largest_step": Threshold(0.75, "an agent loads once, then creeps while it waits"),
     "growth_pause_samples": Threshold(3, "so many without growth: it has found its level"),
     "growth_drop": Threshold(0.98, "a leak does not give memory back"),
     "limit_share": Threshold(0.9, "the last tenth goes quickly"),

@@ -29,7 +29,7 @@ class MemoryGrowth(Rule):
     def __init__(self) -> None:
         super().__init__()
         self._start: tuple[float, int] | None = None
-        self._highest = self._steps = self._pauses = self._fired_at = 0
+        self._highest = self._steps = self._pauses = self._fired_at = self._largest_step = 0
 
     def knows(self, row: Row) -> bool:
         return tree_figure(row, "rss_bytes") is not None
@@ -43,11 +43,13 @@ class MemoryGrowth(Rule):
             self._begin(now, used)
             return None
         self._steps += rises
+        self._largest_step = max(self._largest_step, used - self._highest)
         self._highest = max(self._highest, used)
         return self._judge(now, used)
 
     def _begin(self, now: float, used: int) -> None:
-        self._start, self._highest, self._steps, self._pauses = (now, used), used, 0, 0
+        self._start, self._highest = (now, used), used
+        self._steps = self._pauses = self._largest_step = 0
 
     def _judge(self, now: float, used: int) -> Finding | None:
         assert self._start is not None
@@ -57,6 +59,7 @@ class MemoryGrowth(Rule):
             self._steps >= threshold("growth_steps")
             and seconds >= threshold("growth_seconds")
             and grown >= threshold("growth_bytes")
+            and self._largest_step <= threshold("growth_largest_step") * grown
             and used >= threshold("growth_factor") * max(before, self._fired_at)
         )
         if not holds and not self.active:
