@@ -105,5 +105,8 @@ def _command(process: dict[str, Any]) -> str:
     if process.get("cmdline"):
         import shlex
 
+        first, *rest = process["cmdline"]
+        if " " in first and not any(rest):
+            return str(first)  # a title that it gave itself, as npx does, over its words
         return shlex.join(process["cmdline"])
     return str(process.get("comm") or "")
