@@ -40,4 +40,4 @@ faults: $(STAMP)  ## die at every crash point, many times
 	@$(PYTEST) -n $(WORKERS) -q -m faults $(ARGS)
 
 test-agents: $(STAMP)  ## drive the real agent programs, without network
-	@$(PYTEST) -q -m agents $(ARGS)
+	@$(PYTEST) -n $(WORKERS) -q -m agents $(ARGS)

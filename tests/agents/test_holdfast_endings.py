@@ -53,6 +53,7 @@ def test_a_failure_of_the_api_fails_the_run(held: Supervised, agent: str) -> Non
     assert info["completion"]["is_error"] is True
     assert info["result"]["is_error"] is True
     assert info["limit"] is None
+    assert info["usage"]["peak_processes"] != 0  # a short life: measured, or not known
     said = held("result", agent, expect=1)
     assert said.stdout.strip() == info["result"]["text"].strip()
     assert "says that it failed" in said.stderr

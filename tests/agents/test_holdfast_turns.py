@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
-from tests.agents.lab import AGENTS, UNATTENDED
+from tests.agents.lab import AGENTS, UNATTENDED, executable
 from tests.agents.stub_model import ANSWER
 from tests.agents.supervised import Supervised
 from tests.support.waiting import eventually
@@ -94,3 +96,29 @@ def _adds_up(held: Supervised, first: dict, second: dict) -> None:
     else:
         assert total["total"]["cost_usd"] == pytest.approx(sum(costs))
         assert "<$0.01" in held("ls").stdout
+
+
+def test_W2_an_agent_behind_npx(held: Supervised) -> None:
+    """Four processes: npm, its shell, node and, at last, the agent."""
+    (held.lab.work_dir / "node_modules").symlink_to(executable("codex").parents[1])
+    (_, *arguments), _ = held.lab.command("codex", "hi [[hang]]")
+    held("run", "-n", "npx", "--", "npx", "codex", *arguments)
+    held.asked()
+    workload = held.seen("npx", lambda process: process["role"] == "workload")
+    assert workload["comm"] == "codex"
+    info = held.info("npx")
+    assert info["agent"] == "codex"
+    assert [one["comm"] for one in info["wrappers"]][1:] == ["sh", "node"]
+    assert "npm exec codex exec --json" in held("tree", "npx").stdout
+    held("stop", "npx")
+    tree = [workload, *info["wrappers"]]
+    assert [held("check", one["token"], expect=None).returncode for one in tree] == [10] * 4
+
+
+def test_W1_an_agent_in_a_terminal_of_script(held: Supervised) -> None:
+    argv, _ = held.lab.command("claude", "hi")
+    held("run", "-n", "tty", "--", "script", "-qefc", shlex.join(argv), "/dev/null")
+    info = held.ended("tty")
+    assert (info["agent"], info["workload"]["comm"]) == ("claude", "claude")
+    assert info["wrappers"][0]["comm"] == "script"
+    assert info["result"] == {"text": ANSWER, "is_error": False}
