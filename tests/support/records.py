@@ -9,8 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.manage.runs import Run
+from holdfast.process.identity import ProcessIdentity
 
 Json = dict[str, Any]
+
+
+def _when_over(run: Run) -> Run:
+    """A shim that is about to end still cuts its log to the length that it knows."""
+    document = run.info().shim
+    assert document is not None
+    assert ProcessIdentity.from_json(document).wait(20)
+    return run
 
 
 def read_events(run: Run) -> list[Json]:
@@ -20,7 +29,7 @@ def read_events(run: Run) -> list[Json]:
 
 def rewrite_events(run: Run, change: Callable[[Json], Json]) -> None:
     """Put every event through `change`."""
-    lines = [json.dumps(change(event)) + "\n" for event in read_events(run)]
+    lines = [json.dumps(change(event)) + "\n" for event in read_events(_when_over(run))]
     Path(run.directory.events_path).write_text("".join(lines))
 
 
@@ -32,7 +41,7 @@ def rewrite_spec(run: Run, **changes: Any) -> None:
 
 def append_events(run: Run, *events: Json) -> None:
     """Record more facts, as the holder of the lock would have; before the last one."""
-    *before, last = read_events(run)
+    *before, last = read_events(_when_over(run))
     seq = before[-1]["seq"] if before else 0
     base = {"at": last["at"], "boottime": last["boottime"]}
     added = [{"seq": seq + place, **base, **event} for place, event in enumerate(events, 1)]

@@ -69,7 +69,8 @@ def look_at_processes(directory: RunDirectory, facts: RunFacts) -> Processes:
     """Walk the live tree, look at everybody recorded, and look for suspects."""
     inner = InnerRuns(directory)
     roles = _roles(facts)
-    live = _walk(facts, inner)
+    # An inner run's shim may be seen, and recorded, before its run says whose it is.
+    live = [one for one in _walk(facts, inner) if not inner.owns(one.identity)]
     members = [_live_member(member, roles, live, facts) for member in live]
     seen = {one.token for one in members}
     for token, role in roles.items():
@@ -82,7 +83,6 @@ def look_at_processes(directory: RunDirectory, facts: RunFacts) -> Processes:
         if token not in seen
     ]
     may_live = [one for one in others if one.process["verdict"] in _MAY_LIVE]
-    # An inner run's shim may be seen, and recorded, before its run says whose it is.
     unsure = [one for one in may_live if not inner.owns(ProcessIdentity.parse(one.token))]
     known = seen | recorded_tokens(facts)
     return Processes(
