@@ -222,9 +222,9 @@ def measure_life(place: Stage, count: int, idle_seconds: float) -> list[Bar]:
         before = sum(map(_cpu_seconds, shims))
         time.sleep(idle_seconds)
         cpu = (sum(map(_cpu_seconds, shims)) - before) / idle_seconds * 100
-        memory = sum(map(_pss_bytes, shims)) / len(shims) / 1e6
+        memory = sum(map(_pss_bytes, shims)) / len(shims) / (1 << 20)
     bars = [
-        Bar(f"PSS of a shim among {count}", memory, 6, "MB"),
+        Bar(f"PSS of a shim among {count}", memory, 6, "MiB"),
         Bar(f"CPU of {count} idle runs without samples", cpu, 0.1, "% of a core"),
     ]
     with sleepers(place, 2 * count) as shims:
