@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     from holdfast.run.home import Home
 
-# Of the tests' own machinery; a workload must not inherit a crash point.
+# Of the tests' own machinery, and of a notice that starts a run: not the workload's.
 _NOT_INHERITED = (
+    "HOLDFAST_NOTICE_OF",
     "HOLDFAST_CRASH_AT",
     "HOLDFAST_CRASH_LOG",
     "HOLDFAST_HOLD_AT",

@@ -6,7 +6,6 @@ import signal
 
 from holdfast.run.outcomes import StopCause
 from holdfast.shim.control import ControlServer
-from holdfast.shim.notify import Notifier
 from holdfast.shim.observer import Observer
 from holdfast.shim.output_watch import OutputWatch
 from holdfast.shim.requests import Requests
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 def equip(supervisor: Supervisor) -> None:
     """Called once per shim, before its loop runs; each piece may fail without harm to the run."""
     supervisor.guarded("control", lambda: _serve(supervisor))
+    supervisor.guarded("notices", lambda: _notify(supervisor))
     supervisor.guarded("watchers", lambda: _watch(supervisor))
     supervisor.loop.on_signal(signal.SIGTERM, lambda: _signalled(supervisor))
 
@@ -60,6 +60,16 @@ def _terminal(supervisor: Supervisor) -> Terminal:
     return terminal
 
 
+def _notify(supervisor: Supervisor) -> None:
+    command = supervisor.spec.wanted.notify
+    if command is not None:
+        from holdfast.shim.notify import Notifier
+
+        notifier = Notifier(supervisor, command)
+        supervisor.after_ending.append(notifier.ended)
+        supervisor.tell = notifier.tell
+
+
 def _watch(supervisor: Supervisor) -> None:
     wanted = supervisor.spec.wanted
     observer = Observer(supervisor)
@@ -76,9 +86,5 @@ def _watch(supervisor: Supervisor) -> None:
         began.append(MemoryLimit(supervisor, observer).begin)
     if supervisor.spec.agent is not None:
         supervisor.guarded("agent", lambda: _watch_agent(supervisor, output, observer))
-    if wanted.notify is not None:
-        notifier = Notifier(supervisor, wanted.notify)
-        supervisor.after_ending.append(notifier.ended)
-        supervisor.tell = notifier.tell
     began.append(output.begin)
     supervisor.on_running.extend(began)

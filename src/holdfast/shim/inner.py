@@ -1,7 +1,8 @@
-"""Runs started inside this one. Each has a shim of its own, which lands below ours.
+"""What lands below a run's shim and is not the run's own: runs started inside it, and notices.
 
-Their processes are never struck as mere descendants, even after their shim died: what their
-records name is theirs. A stop reaches them through their own shim.
+An inner run's processes are never struck as mere descendants, even after their shim died: what
+their records name is theirs. A stop reaches them through their own shim. A notice (`--notify`) is
+nobody's: a daemon that it leaves comes back to the shim, which is the subreaper.
 """
 
 from __future__ import annotations
@@ -17,26 +18,41 @@ if TYPE_CHECKING:
     import _socket as socket
     from typing import Any
 
+    from holdfast.run.spec import RunSpec
+
+NOTICE_STAMP = "HOLDFAST_NOTICE_OF"  # of a --notify command and whatever it starts
+
 
 class InnerRuns:
     """The runs that were started inside a run."""
 
-    def __init__(self, outer: RunDirectory) -> None:
+    def __init__(self, outer: RunDirectory, spec: RunSpec | None = None) -> None:
         self._outer = outer
+        self._spec = spec
         self._calls: dict[str, socket.socket] = {}
 
     def owns(self, identity: ProcessIdentity) -> bool:
-        """Whether a process below us belongs to an inner run."""
-        inner = self._outer.inner_ids()
-        if not inner:
+        """Whether a process below us belongs to an inner run, or is a notice."""
+        inner, notifies = self._outer.inner_ids(), self._notifies()
+        if not inner and not notifies:
             return False
         if any(identity.token in _tokens_of(self._outer.sibling(run_id)) for run_id in inner):
             return True
         # Not recorded yet, or a child of an inner orphan: the stamp spares, it never condemns.
         try:
-            return procfs.environment(identity.pid).get(STAMP) in inner
+            environment = procfs.environment(identity.pid)
         except HoldfastError:
             return False
+        told = [*inner, self._outer.id] if notifies else inner
+        return environment.get(STAMP) in inner or environment.get(NOTICE_STAMP) in told
+
+    def _notifies(self) -> bool:
+        if self._spec is None:
+            try:
+                self._spec = self._outer.read_spec()
+            except (HoldfastError, OSError):
+                return False
+        return self._spec.wanted.notify is not None
 
     def stop(self, request: dict[str, Any]) -> list[str]:
         """Ask every inner run that is not independent to stop; the ids that were asked."""

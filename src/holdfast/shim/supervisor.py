@@ -53,11 +53,10 @@ class Supervisor:
         self.journal = journal
         self.loop = loop
         self.on_ready = on_ready
-        self.inner = InnerRuns(directory)
+        self.inner = InnerRuns(directory, spec)
         self.reaper = Reaper(loop, self._keeps)
-        self.spared: set[ProcessIdentity] = set()  # below us, but not of the run: notices
         us = ProcessIdentity.current() if is_reaper else None
-        self.tree = Tree(reaper=us, spare=self._is_spared)
+        self.tree = Tree(reaper=us, spare=self.inner.owns)
         self.attempt = journal.facts.attempt or 0
         self.root: HeldProcess | None = None
         self.workload: HeldProcess | None = None  # only when it is not the root
@@ -90,9 +89,6 @@ class Supervisor:
         self.restarts = RestartPolicy(spec.wanted.restarts)
         self._finished = False
 
-    def _is_spared(self, identity: ProcessIdentity) -> bool:
-        return identity in self.spared or self.inner.owns(identity)
-
     # --- an attempt begins -------------------------------------------------------------
 
     def start_attempt(self) -> None:
@@ -103,7 +99,7 @@ class Supervisor:
             self._stopping.is_cleared = False
         if self.tree.reaper is None:  # an adopter starts a new attempt: that one is below us
             self.tree.close()
-            self.tree = Tree(reaper=ProcessIdentity.current(), spare=self._is_spared)
+            self.tree = Tree(reaper=ProcessIdentity.current(), spare=self.inner.owns)
         waiting, self.terminal = stdio.fork_child(self.spec, self.directory)
         if self.terminal is not None and self.use_terminal is not None:
             self.use_terminal(self.terminal)
