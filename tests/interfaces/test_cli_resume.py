@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from tests.support import running
 from tests.support.pretend_claude import install
-from tests.support.running import ended, events_of, info_of, start_all, stop
+from tests.support.running import events_of, info_of, start_all, stop
 from tests.support.waiting import eventually
 
+ended: Callable[[str], Any] = running.ended  # what is null in it fails a test anyhow
 STREAM = ("--output-format", "stream-json", "--verbose")
 
 
@@ -67,7 +71,7 @@ def test_what_the_old_run_left_behind_stands_in_the_way(holdfast, claude):
     info = ended(_turn(holdfast, claude, "leave", "--leftovers", "keep"))
     refused = holdfast("resume", "a", "two", expect=4)
     assert "sleep" in refused.stderr
-    pid = re.search(r"(\d+) sleep", refused.stderr)[1]
+    (pid,) = re.findall(r"(\d+) sleep", refused.stderr)
     token = holdfast("who", pid, expect=0).stdout.split()[-1]
     holdfast("signal", "KILL", token, expect=0)
     eventually(lambda: holdfast("resume", "a", "two").returncode == 0, why="nobody is left")
