@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from holdfast.errors import HoldfastError
 from holdfast.manage.info import read_facts
 from holdfast.shim.notify import MOST_AT_ONCE, Notifier
+from tests.support.features import needs
 from tests.support.recovering import kill_shim
 from tests.support.running import ended, events_of, info_of, is_alive, run_of, stop, workload_pid
 from tests.support.waiting import eventually
@@ -244,6 +246,19 @@ def test_the_notice_of_an_inner_run_is_not_of_the_outer_one(holdfast, tmp_path):
     assert ended("outer").outcome == "stopped"
     assert is_alive(pid)
     end_notices(info_of("inner").id)
+
+
+def test_in_a_container_the_end_is_told_before_its_first_process_leaves(holdfast, tmp_path):
+    needs("root", "pid_namespace")
+    told_to = tmp_path / "told"
+    options = ["-n", "a", "--notify", f"sleep 0.5; cat >>{told_to}"]
+    done = subprocess.run(
+        ["unshare", "-pf", "--mount-proc", *holdfast.argv("run", "-F", *options, "echo", "said")],
+        capture_output=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (0, b"said\n")
+    assert [notice["event"] for notice in notices(told_to)] == ["ended"]
 
 
 def _quoted(word: str) -> str:

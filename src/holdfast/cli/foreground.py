@@ -35,6 +35,7 @@ _PASSED_ON = (signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, si
 _OF_A_TERMINAL = (signal.SIGINT, signal.SIGQUIT)  # a terminal sends these to a whole group
 _OURS = (*_PASSED_ON, signal.SIGINT, signal.SIGHUP)
 _RELEASE_SECONDS = 5.0
+_NOTICE_SECONDS = 10.0
 _HUNG_UP = 128 + signal.SIGHUP
 
 
@@ -77,6 +78,7 @@ class Foreground:
         self._is_init = is_init
         spec = run.directory.read_spec()
         self._grace_seconds = spec.wanted.grace_seconds
+        self._notifies = spec.wanted.notify is not None
         self._pumps = [Pump(run.directory.output_path, 1)]
         if spec.wanted.split_stderr:
             self._pumps.append(Pump(run.directory.stderr_path, 2))
@@ -97,6 +99,8 @@ class Foreground:
             self._await_release()
         while [pump for pump in self._pumps if pump.turn()]:
             self._poll(None)
+        if self._is_init and self._notifies:
+            self._await_notice()
         return ended
 
     def _await_release(self) -> None:
@@ -104,6 +108,12 @@ class Foreground:
         deadline = boottime() + _RELEASE_SECONDS
         while self._run.directory.lock_is_held() and boottime() < deadline:
             self._poll(boottime() + 0.01)
+
+    def _await_notice(self) -> None:
+        """PID 1 that exits kills the --notify command too: give it some time."""
+        deadline = boottime() + _NOTICE_SECONDS
+        while _reap_as_init() and boottime() < deadline:
+            self._poll(boottime() + 0.05)
 
     def _wait_for_end(self) -> RunInfo:
         steps: Steps[list[RunInfo]] = wait_for_runs([self._run.directory])
@@ -195,13 +205,14 @@ def _ask(directory: RunDirectory, request: dict[str, Any]) -> Steps[dict[str, An
         return (yield from link.ask(request))
 
 
-def _reap_as_init() -> None:
-    """PID 1 is the parent of every orphan, our own shim too."""
+def _reap_as_init() -> bool:
+    """PID 1 is the parent of every orphan, our own shim too; whether any child is left."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             continue
     except ChildProcessError:
-        return
+        return False
+    return True
 
 
 def _noted(_number: int, _frame: object) -> None:
