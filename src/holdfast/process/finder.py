@@ -13,7 +13,7 @@ from holdfast.errors import HoldfastError
 from holdfast.process import here
 from holdfast.process.clock import boottime
 from holdfast.process.identity import ProcessIdentity
-from holdfast.process.proc_details import KeptProcess
+from holdfast.process.proc_details import Basics, KeptProcess
 from holdfast.process.procfs import TICKS_PER_SECOND, ProcessState
 from holdfast.process.programs import JAVASCRIPT, Program, base, interpreter, is_copy, is_unclear
 from holdfast.process.resolution import Kind, Resolution
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 STAGES = 4  # so many programs one after another: that `sh -c` is a script, and the work itself
 _FRESH_SECONDS = 3.0  # younger members are read again: they may be about to exec
+_READS = 3
 _LINGER_SECONDS = 2.0  # how long a launcher may outlive what it launched and still be one
 
 
@@ -216,15 +217,31 @@ def _read_ourselves() -> Program | None:
 
 
 def _read(identity: ProcessIdentity, files: KeptProcess) -> Program | None:
+    """One look; taken again where an exec came in between, which would mix two programs."""
     basics = files.basics()
-    if basics is None:
-        return None
-    # A process that hangs in the kernel may hold its memory lock, and its argv is behind that.
-    # The parent of a vfork, in the same state, does not.
-    hangs = basics.state is ProcessState.DISK_SLEEP and not files.waits_for_vfork()
-    line, executable = () if hangs else files.command_line(), files.executable()
-    if not line and executable is None:
-        return None  # it has given up its memory: it is about to be a zombie
+    for _ in range(_READS):
+        before, executable = basics, files.executable()
+        if before is None:
+            return None
+        # A process that hangs in the kernel may hold its memory lock, and its argv is behind
+        # that. The parent of a vfork, in the same state, does not.
+        hangs = before.state is ProcessState.DISK_SLEEP and not files.waits_for_vfork()
+        line = () if hangs else files.command_line()
+        basics = files.basics()
+        if basics is None or (not line and executable is None):
+            return None  # it has given up its memory: it is about to be a zombie
+        if _is_same_image(before, basics) and executable == files.executable():
+            return _program(identity, basics, executable, line, files.stdout())
+    return None  # it execs faster than we read
+
+
+def _program(
+    identity: ProcessIdentity,
+    basics: Basics,
+    executable: str | None,
+    line: tuple[str, ...],
+    stdout: tuple[int, int] | None,
+) -> Program:
     return Program(
         identity,
         basics.ppid,
@@ -234,9 +251,13 @@ def _read(identity: ProcessIdentity, files: KeptProcess) -> Program | None:
         line,
         basics.cpu_ticks / TICKS_PER_SECOND,
         _age(identity),
-        files.stdout(),
+        stdout,
         basics.stack_start,
     )
+
+
+def _is_same_image(before: Basics, after: Basics) -> bool:
+    return before.stack_start == after.stack_start and before.comm == after.comm
 
 
 def _age(identity: ProcessIdentity) -> float | None:

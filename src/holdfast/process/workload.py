@@ -88,7 +88,7 @@ def _by_name(scene: Scene, wanted: tuple[str, ...]) -> Resolution | None:
 
 
 def _is_meant(program: Program, wanted: tuple[str, ...]) -> bool:
-    if not any(is_called(program, name) for name in wanted):
+    if is_unclear(program) or not any(is_called(program, name) for name in wanted):
         return False
     wrapper = wrapper_of(program)
     if wrapper is None or is_shell(wrapper):

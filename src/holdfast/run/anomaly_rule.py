@@ -79,7 +79,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "stuck_samples": Threshold(3, "twice without a single context switch in between"),
     "stuck_seconds": Threshold(1, "a slow disk answers within that"),
     "spin_percent": Threshold(90, "one core, all of the time"),
-    "spin_loaded_percent": Threshold(20, "on a loaded machine others have the rest"),
+    "spin_loaded_percent": Threshold(2, "on a loaded machine others have the rest"),
     "spin_seconds": Threshold(10, "a computation that long reads or writes something"),
     "spin_samples": Threshold(3, "with a long interval, one burst may fill a sample"),
     "spin_memory_share": Threshold(0.05, "memory that changes is work"),
