@@ -28,7 +28,12 @@ _LEAVES_AN_ORPHAN = "sleep 60 >/dev/null 2>&1 & echo $!"
 
 
 def add_arguments(parser: Parser) -> None:
-    """Nothing of its own."""
+    """What else to look for."""
+    parser.add_argument(
+        "--agents",
+        action="store_true",
+        help="also which coding agents are here, and what can be seen of each",
+    )
     parser.epilog = (
         "ok: works here.  --: not here, and Holdfast copes with something weaker.\n"
         "FAIL: a promise can't be kept; exit code 1. The line below says what to do."
@@ -40,14 +45,34 @@ def run(args: Namespace) -> int:
     findings = []
     for name, probe in probes():
         findings.append(_try(name, probe))
-        shown = not args.quiet or findings[-1].status is Status.FAIL
-        if shown and not args.json:
-            streams.say("\n".join(findings[-1].lines()))
+        _show(findings[-1], args)
+    more: dict[str, object] = {}
+    if args.agents:
+        try:
+            more["agents"] = _agents(args)
+        except HoldfastError as error:  # a profile with a mistake in it
+            findings.append(failed("agents", error.message, error.hint))
+            _show(findings[-1], args)
     all_well = all(finding.status is not Status.FAIL for finding in findings)
     if args.json:
         found = [finding.to_json() for finding in findings]
-        streams.say_json({"schema": 1, "ok": all_well, "findings": found})
+        streams.say_json({"schema": 1, "ok": all_well, "findings": found, **more})
     return 0 if all_well else 1
+
+
+def _show(finding: Finding, args: Namespace) -> None:
+    if not args.json and (not args.quiet or finding.status is Status.FAIL):
+        streams.say("\n".join(finding.lines()))
+        streams.flush()  # the next one may take a while
+
+
+def _agents(args: Namespace) -> list[dict[str, object]]:
+    from holdfast.cli import doctor_agents
+
+    agents = doctor_agents.look()
+    for agent in agents:
+        _show(doctor_agents.finding(agent), args)
+    return [doctor_agents.to_json(agent) for agent in agents]
 
 
 def probes() -> Iterator[tuple[str, Probe]]:

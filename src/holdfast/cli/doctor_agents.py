@@ -1,0 +1,57 @@
+"""`doctor --agents`: which coding agents are here, and what Holdfast can see of each.
+
+An agent that is missing or broken breaks no promise of Holdfast's: it is told, and nothing fails.
+"""
+
+from __future__ import annotations
+
+from holdfast.agents.found import find_agents
+from holdfast.cli.findings import Finding, missing, works
+from holdfast.cli.terminal import home_path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.agents.found import FoundAgent
+
+
+def look() -> list[FoundAgent]:
+    """Every agent that has a profile; each that is here is asked for its version."""
+    return find_agents()
+
+
+def finding(agent: FoundAgent) -> Finding:
+    """For people."""
+    if agent.path is None:
+        return missing(agent.name, f"{agent.title} is not on PATH", agent.install)
+    where = home_path(agent.path)
+    if agent.version is None:
+        return missing(agent.name, f"{where} does not work: {agent.problem}", agent.install)
+    return works(agent.name, f"{_version(agent)}, {where}; {_visible(agent)}")
+
+
+def to_json(agent: FoundAgent) -> dict[str, Any]:
+    """For programs."""
+    return {**agent.as_dict(), "sees": agent.sees.as_dict()}
+
+
+def _version(agent: FoundAgent) -> str:
+    if agent.checked_with is None or agent.checked_with == agent.version:
+        return str(agent.version)
+    return f"{agent.version} (its profile was checked with {agent.checked_with})"
+
+
+def _visible(agent: FoundAgent) -> str:
+    named = {
+        "session": agent.sees.session,
+        "completion": agent.sees.completion,
+        "usage": agent.sees.usage,
+        "limits": agent.sees.limit,
+    }
+    seen = ", ".join(f"{what} ({how})" for what, how in named.items() if how)
+    text = f"sees {seen}" if seen else "sees nothing of what it says"
+    if agent.readable_with:
+        text += f", when run with {agent.readable_with}"
+    resume = agent.sees.resume
+    return text + (f"; can resume {resume}" if resume else "; can't be resumed")
