@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.agents.profile import AgentProfile, CompletionRule, UsageRule
 
-VERSION_SECONDS = 10.0
+VERSION_SECONDS = 30.0  # on a busy machine node takes long to say it
 
 
 class Visibility(Record):
