@@ -1,4 +1,7 @@
-"""The real programs, without network: every fact in their profiles, as they do it today."""
+"""The real programs by themselves, without network: facts in their profiles, as they are today.
+
+What a run shows as well (failures, quotas, resumed sessions) is in test_holdfast_*.py.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,15 @@ import pytest
 
 from holdfast.agents.facts import (
     CompletionProven,
-    LimitHit,
     ResultRead,
     SessionFound,
     UsageRead,
 )
 from holdfast.agents.loader import load_profile
 from holdfast.agents.recognition import SESSION_VARIABLES, locate, strip_environment
-from holdfast.agents.resume import resume_command
 from holdfast.agents.stream import StreamReader
 from holdfast.agents.transcript import TranscriptReader, find_transcript
-from tests.agents.lab import AGENTS, UNATTENDED, Lab, descendants, kill_tree
+from tests.agents.lab import AGENTS, UNATTENDED, descendants, kill_tree
 from tests.agents.recordings import of_kind
 from tests.support.waiting import eventually
 
@@ -38,12 +39,6 @@ def _read(argv: list[str], stdout: bytes) -> list[Fact]:
     assert located is not None
     reader = StreamReader(load_profile(located.agent), located.arguments)
     return [fact for line in stdout.splitlines() for fact in reader.feed(line, 0)]
-
-
-def _turn(lab: Lab, agent: str, prompt: str, *options: str) -> tuple[int, list[Fact]]:
-    argv, env = lab.command(agent, prompt, options=options)
-    done = lab.run(argv, env)
-    return done.returncode, _read(argv, done.stdout)
 
 
 @every_agent
@@ -67,41 +62,6 @@ def test_C3_a_turn_is_read_from_stdout_and_transcript(lab, agent):
         seen = [*reader.poll(0.0), *reader.poll(60.0)]
         (proven,) = of_kind(seen, CompletionProven)
         assert not proven.is_error
-
-
-@every_agent
-def test_a_failure_of_the_api_is_proven(lab, agent):
-    code, facts = _turn(lab, agent, "hi [[fail: 400]]")
-    assert code != 0
-    (proven,) = of_kind(facts, CompletionProven)
-    (result,) = of_kind(facts, ResultRead)
-    assert proven.is_error
-    assert result.is_error
-    assert "asked to fail" in result.text
-    assert of_kind(facts, LimitHit) == []
-
-
-@every_agent
-def test_a_used_up_quota_is_seen(lab, agent):
-    code, facts = _turn(lab, agent, "hi [[limit: 7200]]")
-    assert code != 0
-    assert len(of_kind(facts, LimitHit)) == 1
-
-
-@every_agent
-def test_a_session_is_resumed_with_its_history(lab, agent):
-    argv, env = lab.command(agent, "the first words")
-    done = lab.run(argv, env)
-    (session,) = of_kind(_read(argv, done.stdout), SessionFound)
-    command = resume_command(load_profile(agent), argv, session.id, "-the second words")
-    again = lab.run(command, env)
-    assert again.returncode == 0, again.stderr
-    facts = _read(command, again.stdout)
-    assert of_kind(facts, SessionFound) == [session]
-    assert of_kind(facts, CompletionProven)
-    prompts = "\n".join(lab.requests()[-1]["prompts"])
-    assert "the first words" in prompts
-    assert "-the second words" in prompts
 
 
 @every_agent
