@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _LEAVING = (signal.SIGTERM, signal.SIGHUP)
 _NOTED = (*_LEAVING, signal.SIGWINCH, signal.SIGCONT)
 _CTRL_C = b"\x03"
-_FRESH_LINE = b"\x1b[0m\r\n"
+_PLAIN = b"\x1b[0m"
 
 
 class Parting(enum.Enum):
@@ -47,6 +47,7 @@ class Session:
         self._keys = DetachKeys(keys)
         self._read_only = read_only
         self._modes = ScreenModes()
+        self._is_line_begun = False
         self._types = os.isatty(0)
         self._shows = os.isatty(1)
 
@@ -87,6 +88,7 @@ class Session:
     def _show(self, data: bytes) -> None:
         if data:
             self._modes.feed(data)
+            self._is_line_begun = not data.endswith(b"\n")
             streams.say_bytes([data])
 
     def _heed(self, numbers: bytes) -> Parting | None:
@@ -138,7 +140,7 @@ class Session:
         """First the modes, then the settings: the flush drops reports of keys and of the mouse."""
         if self._shows:
             try:
-                os.write(1, self._modes.undo() + _FRESH_LINE)
+                os.write(1, self._modes.undo() + _PLAIN + b"\r\n" * self._is_line_begun)
             except OSError:  # our terminal is gone
                 return
         if settings is not None:

@@ -46,7 +46,7 @@ _WATCHING = (
     ("--sample-interval", "D", "how often to measure (5s); 0: never"),
     ("--split-stderr", None, "keep stderr in a file of its own"),
     ("--log-max", "S", "keep about the last so many bytes of output"),
-    ("--notify", "CMD", "run this by the shell at the end, with the run as JSON on its stdin"),
+    ("--notify", "CMD", "run by the shell at the end and at an anomaly, with JSON on its stdin"),
 )
 
 
