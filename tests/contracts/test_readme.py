@@ -25,7 +25,9 @@ def test_a_promise_names_a_test_of_that_scenario(row):
         assert f"test_{scenario}_" in text or f"_{scenario}_" in text
 
 
-@pytest.mark.parametrize("page", ["README.md", *sorted(p.name for p in (ROOT / "docs").glob("*.md"))])
+@pytest.mark.parametrize(
+    "page", ["README.md", *sorted(p.name for p in (ROOT / "docs").glob("*.md"))]
+)
 def test_links_lead_somewhere(page):
     path = ROOT / page if page == "README.md" else ROOT / "docs" / page
     targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text())

@@ -228,4 +228,3 @@ class Run:
         from holdfast.manage.resuming import rerun_steps
 
         return self._runs.run_of(run_steps(rerun_steps(self._runs, self.directory, changes)))
-

@@ -25,7 +25,7 @@ from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Self
 
 __all__ = ["HeldProcess", "Look", "ProcessIdentity", "Proof", "Verdict", "hold_pid", "valid_pid"]
 
@@ -298,7 +298,7 @@ class HeldProcess:
         self.fd = fd
         self.look = look
 
-    def __enter__(self) -> HeldProcess:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

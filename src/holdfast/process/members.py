@@ -18,6 +18,7 @@ from holdfast.record import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from typing import Self
 
 STAMP = "HOLDFAST_RUN_ID"
 
@@ -61,7 +62,7 @@ class Tree:
         for root in roots:
             self.add(root)
 
-    def __enter__(self) -> Tree:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -30,7 +30,7 @@ def has_inodes() -> bool:
 
     Before that all pidfds shared the one anonymous inode, on the device that eventfds use.
     """
-    global _has_inodes  # noqa: PLW0603 - a fact of the kernel, found once
+    global _has_inodes
     if _has_inodes is None:
         pidfd, eventfd = os.pidfd_open(os.getpid()), os.eventfd(0)
         try:
