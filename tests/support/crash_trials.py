@@ -151,7 +151,7 @@ def removed(trial: Trial, crash_at: str) -> None:
     """Whoever removes an ended run dies on the way."""
     _over(trial)
     trial.holdfast("rm", NAME, crash_at=crash_at)
-    _forget_if_gone(trial)
+    trial.forget_if_gone()
 
 
 def archived(trial: Trial, crash_at: str) -> None:
@@ -164,12 +164,6 @@ def _over(trial: Trial) -> None:
     trial.gate.touch()
     trial.start()
     eventually(lambda: _is_over(trial), why="it is over")
-
-
-def _forget_if_gone(trial: Trial) -> None:
-    if trial.subject() is None:  # removed as a whole: there is nothing left to compare with
-        for path in trial.told.iterdir():
-            path.unlink()
 
 
 def _is_over(trial: Trial) -> bool:

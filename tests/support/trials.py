@@ -36,10 +36,10 @@ WORKLOAD = """
 echo $$ >> {told}/started
 i=0
 while [ ! -e {gate} ] && [ $i -lt 2000 ]; do
-  i=$((i + 1)); echo line-$$-$i; echo $i >> {told}/lines.$$
+  i=$((i + 1)); echo line-$$-$i && echo $i >> {told}/lines.$$
   sleep 0.03
 done
-echo {code} >> {told}/code
+echo {code} >> {told}/code.$$
 exit {code}
 """
 
@@ -72,6 +72,7 @@ class Trial:
         self.runs = Runs(str(self.home))
         self.struck: set[int] = set()  # signals that the trial itself sent to the workload
         self.was_stopped = False
+        self.is_forgotten = False  # the subject was removed or replaced: nothing to compare with
         self._bystanders = [
             subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL) for _ in range(2)
         ]
@@ -171,6 +172,14 @@ class Trial:
         ours = set(self.runs.home.run_ids())
         return [member.identity for run_id, member in find_stamped() if run_id in ours]
 
+    def forget_if_gone(self) -> None:
+        """A run that was removed, or replaced, has nothing left to compare with."""
+        roots = [event["root"]["pid"] for event in self.events("attempt_started")]
+        started = self.told / "started"
+        known = set(started.read_text().split()) if started.exists() else set()
+        if not known & set(map(str, roots)):
+            self.is_forgotten = True
+
     # After the fault
 
     def settle(self) -> None:
@@ -197,17 +206,24 @@ class Trial:
         """Every invariant; Violation where one does not hold. What the subject came to."""
         self._judge_bystanders()
         info = self.info()
-        if info is None:
-            if self.has_begun():
+        if not self.is_forgotten:
+            if info is None and self.has_begun():
                 raise Violation(INVENTED, "a command ran of which there is no record")
-        else:
-            run = self.subject()
-            assert run is not None
-            self._judge_ending(info)
-            self._judge_signals(run)
-            self._judge_output(run)
+            for run_id in self.runs.home.run_ids():
+                self._judge_run(run_id)
+            self._judge_output()
         self._judge_name()
         return info
+
+    def _judge_run(self, run_id: str) -> None:
+        try:
+            run = self.runs.get(run_id)
+        except RunNotFound:  # a launcher died before it wrote what was asked
+            return
+        info = run.info()
+        if info.name == NAME:
+            self._judge_ending(info)
+            self._judge_signals(run)
 
     def _judge_bystanders(self) -> None:
         for bystander in self._bystanders:
@@ -216,8 +232,11 @@ class Trial:
                 raise Violation(WRONG_SIGNAL, f"a bystander was struck: status {status}")
 
     def _judge_ending(self, info: RunInfo) -> None:
-        told = self.told / "code"
-        ran, finished = self.has_begun(), told.exists()
+        roots = [str(attempt["root"]["pid"]) for attempt in info.attempts]
+        started = self.told / "started"
+        began = set(started.read_text().split()) if started.exists() else set()
+        ran = bool(began.intersection(roots))
+        finished = any((self.told / f"code.{pid}").exists() for pid in roots)
         if info.state is not State.ENDED:
             raise Violation(BLOCKED, f"{info.state}: {info.evidence}")
         if info.outcome is Outcome.NEVER_STARTED and ran:
@@ -245,12 +264,15 @@ class Trial:
             if row["fate"] == "delivered" and row["to"] not in ours and not below_shim:
                 raise Violation(WRONG_SIGNAL, f"{row['signal']} to {row['to']}, which is not ours")
 
-    def _judge_output(self, run: Run) -> None:
-        kept = set(run.output().decode(errors="replace").splitlines())
+    def _judge_output(self) -> None:
+        """Whichever run it was of: every line that was told is kept."""
+        home, kept = self.runs.home, set()
+        for run_id in home.run_ids():
+            with contextlib.suppress(RunNotFound):
+                kept |= set(self.runs.get(run_id).output().decode(errors="replace").splitlines())
         for path in self.told.glob("lines.*"):
             pid = path.name.partition(".")[2]
-            numbers = path.read_text().split("\n")[:-1]
-            for number in numbers:
+            for number in path.read_text().split("\n")[:-1]:
                 if f"line-{pid}-{number}" not in kept:
                     raise Violation(LOST_OUTPUT, f"line {number} of {pid}")
 

@@ -48,11 +48,24 @@ def _when_recorded(supervisor: Supervisor) -> None:
 
 def clear_up(directory: RunDirectory, spec: RunSpec, facts: RunFacts) -> None:
     """What follows from a recorded ending; also for one whose shim died before it could."""
+    _write_out_signals(directory, facts)
     directory.write_summary(summarise(spec, facts))
     crash_point("shim.summary-written")
     directory.unmark_active()
     crash_point("shim.marker-removed")
     directory.home.forget_recent()
+
+
+def _write_out_signals(directory: RunDirectory, facts: RunFacts) -> None:
+    waiting = (facts.ending or {}).get("unwritten_signals") or ()
+    known = {_key(row) for row in directory.read_signals()} if waiting else set()
+    for row in waiting:
+        if _key(row) not in known:
+            directory.append_signal(row)
+
+
+def _key(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row.get("boottime"), row.get("to"), row.get("signal")
 
 
 def describe(supervisor: Supervisor) -> dict[str, Any]:
@@ -86,7 +99,14 @@ def describe(supervisor: Supervisor) -> dict[str, Any]:
         "evidence": "; ".join(text for text in evidence if text),
         "usage": supervisor.usage(),
         **(_unseen(supervisor) if ending.outcome is Outcome.LOST else {}),
+        **_taken_along(supervisor),
     }
+
+
+def _taken_along(supervisor: Supervisor) -> dict[str, Any]:
+    """On a full disk the ending has room of its own: nobody is struck without a record."""
+    signals = supervisor.journal.unwritten_signals()
+    return {"unwritten_signals": signals} if signals else {}
 
 
 def _unseen(supervisor: Supervisor) -> dict[str, Any]:

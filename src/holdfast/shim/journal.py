@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.shim.loop import Loop
 
 _RETRY_SECONDS = 0.5
+_MOST_TAKEN_ALONG = 20  # signals in an ending: it has to fit into what is reserved for it
 _MOST_FAULTS = 50  # a watcher that fails for ever must not fill the disk with its failures
 
 
@@ -87,6 +88,11 @@ class Journal:
                 self._unwritten.pop(0)
         except OSError:
             return
+
+    def unwritten_signals(self) -> list[dict[str, Any]]:
+        """What the disk has not taken of the history of signals: an ending takes it along."""
+        self._write_signals()
+        return [{**row, "evidence": None} for row in self._unwritten[:_MOST_TAKEN_ALONG]]
 
     def we_sent(self, identity: ProcessIdentity, sig: int) -> bool:
         """Whether that signal to that process came from Holdfast: from us or `holdfast signal`."""

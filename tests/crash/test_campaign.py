@@ -1,0 +1,27 @@
+"""The short forms of the fault campaign and of the bench of a long history."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.features import needs
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _bench(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *words], cwd=ROOT, capture_output=True, text=True, timeout=110
+    )
+
+
+def test_D7_a_short_campaign_finds_no_violation():
+    needs("root", "pid_namespace")
+    done = _bench("bench.faults", "--quick")
+    assert done.returncode == 0, done.stdout + done.stderr
+    table = dict(line.rsplit(maxsplit=1) for line in done.stdout.splitlines()[1:])
+    assert "faults" in done.stdout
+    for row in ("wrong signals", "invented endings", "lost output", "names left blocked"):
+        assert table[row] == "0"
