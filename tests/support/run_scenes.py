@@ -71,3 +71,26 @@ def timeout_under_a_jump(home: str, jump_seconds: float) -> tuple[float, str]:
     # The shim is forked from this process, so its clock is the patched one.
     subprocess.run([sys.executable, "-c", script, *words], env=env, check=False, timeout=60)
     return time.monotonic() - began, str(Runs(home).get("a").info().outcome)
+
+
+def start_in_a_login_session(home: str, group: str) -> list[tuple[int, str]]:
+    """Starts from a session scope of a systemd that kills it at logout; with and without -q.
+
+    `group` is a directory of systemd's own control group hierarchy.
+    """
+    subprocess.run(["mount", "-t", "tmpfs", "none", "/run"], check=True)
+    os.makedirs("/run/systemd/system")
+    Path("/run/systemd/logind.conf.d").mkdir()
+    settings = "[Login]\nKillUserProcesses=yes\nKillExcludeUsers=\n"
+    Path("/run/systemd/logind.conf.d/kill.conf").write_text(settings)
+    scope = Path(group) / "user.slice" / "session-3.scope"
+    scope.mkdir(parents=True)
+    (scope / "cgroup.procs").write_text(str(os.getpid()))
+    try:
+        start = ("run", "-n", "a", "true")
+        return [
+            _holdfast(*words, HOLDFAST_HOME=home)
+            for words in (start, ("wait", "a"), (*start[:1], "-q", *start[1:]), ("wait", "a"))
+        ]
+    finally:
+        (Path(group) / "cgroup.procs").write_text(str(os.getpid()))

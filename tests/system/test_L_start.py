@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -308,3 +309,33 @@ def test_L13_run_as_pid_1_is_refused_without_foreground(holdfast, tmp_path):
     assert done.returncode == 4
     assert "hint: use run -F" in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_that_ends_at_logout_is_warned_of(tmp_path):
+    needs("root")
+    systemd = Path("/sys/fs/cgroup/systemd")
+    if not os.access(systemd / "cgroup.procs", os.W_OK):
+        pytest.skip("systemd's own control groups are not mounted as v1 here")
+    group = systemd / f"holdfast-test-{os.getpid()}"
+    group.mkdir()
+    try:
+        started, _, quiet, _ = run_in(
+            OWN_MOUNTS, run_scenes.start_in_a_login_session, home=str(tmp_path), group=str(group)
+        )
+    finally:
+        for path in (group / "user.slice/session-3.scope", group / "user.slice", group):
+            eventually(functools.partial(_removed, path), why=f"{path} is empty")
+    assert started[0] == 0
+    assert "warning: this run ends at logout: logind kills" in started[1]
+    assert "hint: loginctl enable-linger" in started[1]
+    assert quiet == [0, ""]
+
+
+def _removed(path: Path) -> bool:
+    try:
+        path.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:  # whoever was in it is ending
+        return False
+    return True

@@ -1,4 +1,4 @@
-"""Operations that wait, alone and side by side."""
+"""Operations one by one and together: results in order, errors apart, nobody waits for another."""
 
 from __future__ import annotations
 
@@ -7,71 +7,64 @@ import time
 
 import pytest
 
-from holdfast.manage.steps import Wait, run_steps, together
+from holdfast.errors import Refused
+from holdfast.manage.steps import Wait, run_steps, run_together
 
 
-def _reading(fd, order, name):
+def _pause(seconds, result):
+    yield Wait((), seconds)
+    return result
+
+
+def _fail(seconds):
+    yield Wait((), seconds)
+    raise Refused("no")
+
+
+def _read(fd):
     ready = yield Wait((fd,), 10)
-    order.append(name)
-    return (name, ready == {fd})
+    return fd in ready
 
 
-def _sleeping(seconds, order, name):
-    ready = yield Wait((), seconds)
-    order.append(name)
-    return (name, ready)
+def test_one_operation_gives_its_result_and_its_error():
+    assert run_steps(_pause(0, 5)) == 5
+    with pytest.raises(Refused):
+        run_steps(_fail(0))
 
 
-def test_results_come_in_the_order_given_whoever_is_first():
-    one, two = os.pipe(), os.pipe()
-    order: list[str] = []
-    os.write(two[1], b"!")
-
-    def last():
-        yield Wait((), 0.01)
-        os.write(one[1], b"!")
-        return ("last", None)
-
-    found = run_steps(
-        together([_reading(one[0], order, "one"), _reading(two[0], order, "two"), last()])
-    )
-    assert found == [("one", True), ("two", True), ("last", None)]
-    assert order == ["two", "one"]
-    for fd in (*one, *two):
-        os.close(fd)
-
-
-def test_no_more_than_so_many_are_under_way():
-    order: list[str] = []
-    operations = [_sleeping(0.01, order, str(number)) for number in range(7)]
-    assert run_steps(together(operations, at_once=2)) == [(str(n), set()) for n in range(7)]
-    assert sorted(order) == [str(n) for n in range(7)]
-
-
-def test_waits_run_side_by_side():
+def test_many_run_at_once_and_their_results_are_in_order():
     began = time.monotonic()
-    order: list[str] = []
-    run_steps(together([_sleeping(0.5, order, str(number)) for number in range(8)]))
-    assert time.monotonic() - began < 3
+    results = run_together([_pause(0.6, "a"), _fail(0.1), _pause(0.3, "b")])
+    assert time.monotonic() - began < 5
+    assert (results[0], results[2]) == ("a", "b")
+    assert isinstance(results[1], Refused)
+    assert run_together([]) == []
 
 
-def test_a_fault_of_one_closes_the_others():
+def test_each_is_told_of_its_own_descriptor():
+    first, second = os.pipe(), os.pipe()
+    try:
+        os.write(first[1], b"x")
+        os.write(second[1], b"x")
+        assert run_together([_read(first[0]), _pause(0.05, 1), _read(second[0])]) == [True, 1, True]
+    finally:
+        for fd in (*first, *second):
+            os.close(fd)
+
+
+def test_an_unforeseen_error_closes_the_others():
     closed = []
 
-    def patient():
+    def careful():
         try:
             yield Wait((), 60)
         finally:
             closed.append(True)
 
-    def failing():
+    def broken():
         yield Wait((), 0)
-        raise OSError("no")
+        raise ZeroDivisionError
 
-    with pytest.raises(OSError, match="no"):
-        run_steps(together([patient(), failing()]))
+    with pytest.raises(ZeroDivisionError):
+        run_together([careful(), broken()])
     assert closed == [True]
-
-
-def test_nothing_to_do_is_done():
-    assert run_steps(together([])) == []
