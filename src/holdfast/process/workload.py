@@ -81,7 +81,9 @@ def _by_name(scene: Scene, wanted: tuple[str, ...]) -> Resolution | None:
         return _direct(scene.root, f"the root was {quoted}; it has exited")
     tops = _topmost(scene, [p for p in scene.by_pid.values() if _is_meant(p, wanted)])
     if len(tops) > 1:
-        return _ambiguous(scene.above(tops[0]), tops, f"more than one {quoted}")
+        above = {p.identity.pid: p for top in tops for p in scene.above(top)}
+        wrappers = tuple(above[pid] for pid in sorted(above))
+        return _ambiguous(wrappers, tops, f"more than one {quoted}")
     if not tops:
         return None
     return _below_launchers(scene, tops[0], wanted, f"it is called {quoted}")
