@@ -11,7 +11,9 @@ import sys
 
 import pytest
 
+from tests.support import run_scenes
 from tests.support.features import needs
+from tests.support.kernel_lab import Place, run_in, start_in
 from tests.support.running import (
     ended,
     environment_of,
@@ -507,6 +509,24 @@ def test_resume_is_refused_while_anything_of_the_tree_lives(holdfast, agent):
     eventually(lambda: not is_alive(left))
     holdfast("resume", "a", expect=0)
     ended("a")
+
+
+def test_I9_a_session_goes_on_in_another_container(agent, tmp_path):
+    needs("root", "pid_namespace")
+    words = [str(agent), "-p", "x", "--output-format", "stream-json", "--verbose"]
+    first = [["run", "-n", "a", *words], ["wait", "a"]]
+    assert run_in(Place(), run_scenes.call, home=str(tmp_path), calls=first) == [[0, ""], [0, ""]]
+    # What was in the old namespace can't be looked at, but its shim had seen all of it end.
+    again = [["resume", "a", "go on"], ["wait", "a"]]
+    assert run_in(Place(), run_scenes.call, home=str(tmp_path), calls=again) == [[0, ""], [0, ""]]
+    # What was left behind over there on purpose may be alive.
+    kept = [["run", "-n", "b", "--leftovers", "keep", *words], ["wait", "b"]]
+    with start_in(Place(), run_scenes.call_and_stay, home=str(tmp_path), calls=kept) as there:
+        assert there.announced() == [[0, ""], [0, ""]]
+        resume = [["resume", "b"]]
+        ((code, said),) = run_in(Place(), run_scenes.call, home=str(tmp_path), calls=resume)
+    assert code == 4
+    assert "may be alive" in said
 
 
 def test_the_record_keeps_secrets_from_the_shown_command(holdfast):

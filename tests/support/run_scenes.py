@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from holdfast.manage.runs import Runs
-from tests.support import fuse_server
+from tests.support import fuse_server, kernel_lab
 
 
 def _holdfast(*words: str, **env: str) -> tuple[int, str]:
@@ -94,3 +94,14 @@ def start_in_a_login_session(home: str, group: str) -> list[tuple[int, str]]:
         ]
     finally:
         (Path(group) / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def call(home: str, calls: list[list[str]]) -> list[tuple[int, str]]:
+    """The exit code and stderr of each of these commands, one after the other."""
+    return [_holdfast(*words, HOLDFAST_HOME=home) for words in calls]
+
+
+def call_and_stay(home: str, calls: list[list[str]]) -> None:
+    """The same, announced; the place goes on to exist."""
+    kernel_lab.announce(call(home, calls))
+    time.sleep(600)

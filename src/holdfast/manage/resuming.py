@@ -13,6 +13,8 @@ from holdfast.manage.request import OPTIONS
 from holdfast.process.identity import ProcessIdentity, Verdict
 from holdfast.run.directory import RunDirectory
 from holdfast.run.facts import State
+from holdfast.run.outcomes import Outcome
+from holdfast.shim.found import USERS_WORD
 from holdfast.shim.inner import InnerRuns
 
 TYPE_CHECKING = False
@@ -120,12 +122,24 @@ def _refuse_while_alive(
                 hint=f"holdfast stop {spec.id}; holdfast tree {spec.id}",
                 run=spec.id,
             )
-        if look.verdict is Verdict.UNKNOWN:
+        if look.verdict is Verdict.UNKNOWN and not _is_recorded_gone(spec, facts):
             raise IdentityUnproven(
                 f"{identity.pid} {comm or ''} of {name} may be alive: {look.evidence}",
                 hint=f"holdfast tree {spec.id} shows what can be seen of it",
                 run=spec.id,
             )
+
+
+def _is_recorded_gone(spec: RunSpec, facts: RunFacts) -> bool:
+    """Whether the record proves that a tree is gone which can't be looked at from here.
+
+    So it is after a container was started anew: the shim that had started the tree, and so saw
+    every fork, found nobody left; or the user gave their word for it.
+    """
+    cleanup = facts.cleanup or {"complete": True}  # None: there was nobody left to stop
+    if not facts.adopted and facts.outcome is not Outcome.LOST and cleanup["complete"] is True:
+        return spec.wanted.leftovers == "stop"
+    return USERS_WORD in str((facts.ending or {}).get("evidence"))
 
 
 def _tree_of(facts: RunFacts) -> Iterator[tuple[ProcessIdentity, str | None]]:

@@ -27,6 +27,9 @@ class Finding(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
+USERS_WORD = "the user says that earlier PID namespaces are gone"
+
+
 class Found(Record):
     """One recorded process: alive or a zombie (held), gone, or not to be told."""
 
@@ -49,7 +52,7 @@ def find(identity: ProcessIdentity, *, other_namespaces_gone: bool = False) -> F
     if look.is_gone:
         return Found(Finding.ENDED, hold_remains(identity), look)
     if other_namespaces_gone and is_elsewhere(identity) and look.verdict is Verdict.UNKNOWN:
-        evidence = f"{look.evidence}; the user says that earlier PID namespaces are gone"
+        evidence = f"{look.evidence}; {USERS_WORD}"
         return Found(Finding.ENDED, None, Look(Verdict.GONE, None, evidence))
     return Found(Finding.UNKNOWN, None, look)
 
