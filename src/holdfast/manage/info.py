@@ -129,7 +129,9 @@ def _describe(
     directory: RunDirectory, spec: RunSpec, facts: RunFacts, standing: Standing, closely: bool
 ) -> RunInfo:
     ending = facts.ending or {}
-    workload = facts.workload or (facts.root if facts.exec_failure is None else None)
+    workload = facts.workload
+    if workload is None and facts.resolution is None and facts.exec_failure is None:
+        workload = facts.root  # nobody has looked yet; `unresolved` is nobody
     log = _stat(directory.output_path)
     has_ended = standing.state is State.ENDED
     ended_at = facts.ended_at if facts.has_ended else None
