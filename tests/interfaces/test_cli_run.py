@@ -210,6 +210,13 @@ def test_send_needs_a_stdin_to_write_to(holdfast):
     assert "has ended" in holdfast("send", "b", "x", expect=4).stderr
 
 
+def test_W3_how_long_a_required_workload_may_take_is_told(holdfast):
+    words = ["--workload", "nope", "--require-workload", "--workload-within", "0.3s"]
+    done = holdfast("run", "-F", *words, "sleep", "60", expect=125)
+    assert "no workload nope appeared" in done.stderr
+    assert "within 0.3 s" in done.stderr
+
+
 # Configuration
 
 

@@ -43,6 +43,7 @@ _LIMITS = (
 _WATCHING = (
     ("--workload", "NAME", "the program that is meant, behind wrappers"),
     ("--require-workload", None, "fail when that program does not appear"),
+    ("--workload-within", "D", "how long it may take to appear, then (2s)"),
     ("--sample-interval", "D", "how often to measure (5s); 0: never"),
     ("--split-stderr", None, "keep stderr in a file of its own"),
     ("--log-max", "S", "keep about the last so many bytes of output"),

@@ -55,6 +55,7 @@ OPTIONS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
     "leftovers": ("leftovers", _as_is),
     "workload": ("workload", _as_is),
     "require_workload": ("require_workload", _as_is),
+    "workload_within": ("resolve_seconds", _seconds),
     "sample_interval": ("sample_interval_seconds", _seconds),
     "split_stderr": ("split_stderr", _as_is),
     "log_max": ("log_max_bytes", _bytes),
