@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.run.directory import RunDirectory
 
 _CLEAN_UP_SECONDS = 15.0  # beyond the grace: freezing, killing, settling
+_MOST_ASKED = 3  # a shim that says yes so often and does not end is taken over
 _PING_SECONDS = 5.0
 _MOST_ADOPTERS = 3  # of which each died, or lost the run to another that died
 
@@ -48,7 +49,7 @@ def stop_run(
     spec = directory.read_spec()
     grace = spec.wanted.grace_seconds if grace_seconds is None else grace_seconds
     was_over = True
-    adopters = 0
+    adopters = asked = 0
     while adopters < _MOST_ADOPTERS:
         facts, standing = stand(directory, spec)
         if facts.has_ended:
@@ -62,9 +63,11 @@ def stop_run(
         if not directory.lock_is_held():
             adopters += 1
             yield from _adopt(directory, {"stop": request}, facts, grace)
-        elif not (yield from _ask(directory, request, grace)):
+        elif asked >= _MOST_ASKED or not (yield from _ask(directory, request, grace)):
+            # It does not answer; or it answers, says that it stops, and never comes to an end.
             adopters += 1
             yield from _adopt(directory, {"hung": True, "stop": request}, facts, 0)
+        asked += 1
         facts = stand(directory, spec)[0]
         if not facts.has_ended and _has_survivors(facts):
             return Stopped(False, cleanup_of(facts))  # named, not done

@@ -97,10 +97,18 @@ def describe(supervisor: Supervisor) -> dict[str, Any]:
         "oom_killed": oom_killed,
         "ended_by": ending.ended_by,
         "evidence": "; ".join(text for text in evidence if text),
-        "usage": supervisor.usage(),
+        "usage": _usage(supervisor),
         **(_unseen(supervisor) if ending.outcome is Outcome.LOST else {}),
         **_taken_along(supervisor),
     }
+
+
+def _usage(supervisor: Supervisor) -> dict[str, Any] | None:
+    try:
+        return supervisor.usage()
+    except Exception as error:  # noqa: BLE001 - recorded; figures are not worth an ending
+        supervisor.journal.record_fault("usage", error)
+        return None
 
 
 def _taken_along(supervisor: Supervisor) -> dict[str, Any]:

@@ -96,6 +96,9 @@ def supervise(supervisor: Supervisor) -> None:
     supervisor.journal.loop = supervisor.loop
     supervisor.loop.on_signal(signal.SIGCHLD, supervisor.child_ended)
     equip(supervisor)
+    # An upgrade may replace the files during a run: what ends it is loaded before.
+    from holdfast.shim import ending, stopping  # noqa: F401
+
     # What is loaded stays: the collector need not look at it, nor unshare its pages. Where it
     # was found is of no more use.
     sys.path_importer_cache.clear()

@@ -320,12 +320,20 @@ class Supervisor:
     # --- the end -----------------------------------------------------------------------
 
     def finish(self) -> None:
-        """Record the ending: once."""
+        """Record the ending: once. A fault of ours must not keep a run that is over.
+
+        Whoever meets it next adopts it, and finds the recorded exit.
+        """
         from holdfast.shim.ending import end_run
 
-        if not self._finished:
-            self._finished = True
+        if self._finished:
+            return
+        self._finished = True
+        try:
             end_run(self)
+        except Exception as error:  # noqa: BLE001 - recorded; the lock is let go of
+            self.journal.record_fault("ending", error)
+            self.loop.stop()
 
     def signal_workload(self, sig: int, by: Any) -> str:
         """One signal through the gate, on somebody's request."""
