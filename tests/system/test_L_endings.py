@@ -107,6 +107,30 @@ def test_L8_sighup_to_everybody_of_the_session_harms_no_run(holdfast, tmp_path):
     stop(holdfast, "a")
 
 
+def test_L8_neither_shim_nor_workload_holds_anything_of_the_caller(holdfast):
+    main, end = os.openpty()
+    inherited, theirs = os.pipe()
+    with subprocess.Popen(
+        holdfast.argv("run", "-n", "a", "sleep", "600"),
+        stdin=end,
+        stdout=end,
+        stderr=end,
+        pass_fds=[theirs],
+    ) as start:
+        assert start.wait(30) == 0
+    for fd in (end, theirs):
+        os.close(fd)
+    for pid in (shim_pid("a"), workload_pid("a")):
+        held = {fd: os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
+        assert held["0"] == "/dev/null"
+        assert not [where for where in held.values() if "pts" in where or "ptmx" in where]
+    assert [os.readlink(f"/proc/{shim_pid('a')}/fd/{fd}") for fd in "012"] == ["/dev/null"] * 3
+    assert os.read(inherited, 1) == b""  # nobody has the other end any more
+    for fd in (main, inherited):
+        os.close(fd)
+    stop(holdfast, "a")
+
+
 def _session(leader: int) -> list[int]:
     members = []
     for name in os.listdir("/proc"):

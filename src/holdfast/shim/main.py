@@ -33,10 +33,10 @@ def become_shim(ready_fd: int) -> int:
     """Leave everything of the caller's behind; the ready descriptor's new number."""
     os.chdir("/")
     null = os.open(os.devnull, os.O_RDWR)
-    keep = os.dup2(ready_fd, 3) if ready_fd != 3 else 3
-    os.set_inheritable(keep, False)  # a workload that held it would keep the launcher waiting
     for fd in (0, 1, 2):
         os.dup2(null, fd, inheritable=True)
+    keep = os.dup2(ready_fd, 3) if ready_fd != 3 else 3  # after that: null may be number 3
+    os.set_inheritable(keep, False)  # a workload that held it would keep the launcher waiting
     os.closerange(4, os.sysconf("SC_OPEN_MAX"))
     for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP):
         signal.signal(number, signal.SIG_IGN)
