@@ -111,6 +111,13 @@ def recover_in(home: str, words: list[str]) -> dict[str, Facts]:
     return recover(*words)
 
 
+def recover_by_id(home: str, words: list[str]) -> dict[str, Facts]:
+    """The same, by id: for where a name was used twice."""
+    os.environ["HOLDFAST_HOME"] = home
+    told = json.loads(holdfast("recover", "--json", *words).stdout)
+    return {one["id"]: one for one in told["runs"]}
+
+
 def stands(home: str, name: str) -> Facts:
     """How a run looks from this place."""
     os.environ["HOLDFAST_HOME"] = home
@@ -161,13 +168,12 @@ def other_namespaces() -> Facts:
         os.environ["HOLDFAST_HOME"] = home
         # From above, the workload is seen by its inode: the word does not outweigh that.
         facts["from above"] = recover("--other-namespaces-gone", "--dry-run")["a"]
-    workload = info_of("a").workload
-    assert workload is not None
+    old = info_of("a").id
     facts["gone, no word"] = run_in(Place(), recover_in, home=home, words=[])["a"]
     facts["start"] = run_in(Place(), command_in, home=home, words=["run", "-n", "a", "true"])
     words = ["--other-namespaces-gone"]
-    facts["gone, word"] = run_in(Place(), recover_in, home=home, words=words)["a"]
-    facts["again"] = run_in(Place(), recover_in, home=home, words=words)
+    facts["gone, word"] = run_in(Place(), recover_by_id, home=home, words=words)[old]
+    facts["again"] = run_in(Place(), recover_by_id, home=home, words=words)
     os.close(namespace)
     return facts
 
