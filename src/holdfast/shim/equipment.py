@@ -9,10 +9,11 @@ from holdfast.shim.control import ControlServer
 from holdfast.shim.observer import Observer
 from holdfast.shim.output_watch import OutputWatch
 from holdfast.shim.requests import Requests
-from holdfast.shim.watchers import Deadline, DoneWhen, MemoryLimit, Silence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast.shim.supervisor import Supervisor
     from holdfast.shim.terminal import Terminal
 
@@ -77,14 +78,28 @@ def _watch(supervisor: Supervisor) -> None:
     supervisor.on_exit.append(observer.last_look)
     supervisor.before_ending.append(output.drain)
     supervisor.usage = observer.usage
-    began = [Deadline(supervisor).begin, observer.begin]
+    began = [observer.begin]
+    limits = (wanted.timeout_seconds, wanted.idle_timeout_seconds, wanted.memory_max_bytes)
+    if wanted.done_when is not None or limits != (None, None, None):
+        began = [*_limit(supervisor, output, observer), *began]
+    if supervisor.spec.agent is not None:
+        supervisor.guarded("agent", lambda: _watch_agent(supervisor, output, observer))
+    began.append(output.begin)
+    supervisor.on_running.extend(began)
+
+
+def _limit(
+    supervisor: Supervisor, output: OutputWatch, observer: Observer
+) -> list[Callable[[], None]]:
+    """The watchers that were asked for; most runs have none, and need not load them."""
+    from holdfast.shim.watchers import Deadline, DoneWhen, MemoryLimit, Silence
+
+    wanted = supervisor.spec.wanted
+    began = [Deadline(supervisor).begin]
     if wanted.done_when is not None:
         DoneWhen(supervisor, output)
     if wanted.idle_timeout_seconds is not None:
         began.append(Silence(supervisor, output, observer).begin)
     if wanted.memory_max_bytes is not None:
         began.append(MemoryLimit(supervisor, observer).begin)
-    if supervisor.spec.agent is not None:
-        supervisor.guarded("agent", lambda: _watch_agent(supervisor, output, observer))
-    began.append(output.begin)
-    supervisor.on_running.extend(began)
+    return began
