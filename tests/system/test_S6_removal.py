@@ -10,7 +10,9 @@ import tarfile
 
 import pytest
 
-from holdfast.errors import InvalidName
+from holdfast.errors import InvalidName, RunNotFound
+from holdfast.manage.info import read_run
+from holdfast.manage.listing import list_runs
 from holdfast.manage.runs import Runs
 from holdfast.run.claims import read_key, read_name
 from holdfast.run.directory import RunDirectory
@@ -308,3 +310,21 @@ def test_S6_kill_shim_then_rm_stop(holdfast):
     kill_shim("a")
     holdfast("rm", "--stop", "a", expect=0)
     assert _paths()["runs"] == []
+
+
+def test_S6_a_run_that_is_removed_while_it_is_read_is_not_found(holdfast, monkeypatch):
+    """Between its spec and its events: it never looks like a run that was not started."""
+    ended = _ended(holdfast, "a")
+    directory = RunDirectory(Home.locate(), ended.id)
+    read_spec = RunDirectory.read_spec
+
+    def then_removed(self):
+        spec = read_spec(self)
+        os.rename(self.path, f"{self.path}.removed")
+        return spec
+
+    monkeypatch.setattr(RunDirectory, "read_spec", then_removed)
+    with pytest.raises(RunNotFound):
+        read_run(directory)
+    os.rename(f"{directory.path}.removed", directory.path)
+    assert list_runs(directory.home) == []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 
-from holdfast.errors import DamagedRecord, HoldfastError, LaterVersion
+from holdfast.errors import DamagedRecord, HoldfastError, LaterVersion, RunNotFound
 from holdfast.manage.standing import Standing, read_facts, stand, unknown
 from holdfast.process import procfs
 from holdfast.process.clock import iso_time, seconds_of
@@ -121,6 +121,9 @@ def examine_run(directory: RunDirectory, *, closely: bool = True) -> tuple[RunIn
         facts, standing = stand(directory, spec, closely=closely)
     except (LaterVersion, DamagedRecord, OSError) as error:
         facts, standing = RunFacts(), unknown(f"{error}; kept, and not touched")
+    if not facts.last_seq and not directory.exists():
+        # Removed while it was read: what is left of it tells nothing.
+        raise RunNotFound(f"there is no run {directory.id}", run=directory.id)
     is_final = facts.has_ended and standing.state is State.ENDED
     return _describe(directory, spec, facts, standing, closely), is_final
 
