@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 
 from holdfast.manage.recovery import Action
 from holdfast.manage.runs import Runs
+from holdfast.process.identity import ProcessIdentity, Verdict
 from holdfast.run.facts import State
 from tests.support import recovery_scenes
 from tests.support.features import needs
@@ -143,3 +145,13 @@ def test_a_command_that_cannot_be_started_again_did_start_once(holdfast, tmp_pat
     holdfast("wait", "a", expect=127)
     final = known("a")
     assert (final.outcome, final.exit_code, final.attempt) == ("failed", 127, 2)
+
+
+def test_a_shim_whose_directory_was_removed_by_force_ends_with_its_workload(holdfast, tmp_path):
+    """`rm -rf` of the whole home: nothing can be recorded any more, and nothing lingers."""
+    holdfast("run", "-n", "a", "sleep", "1.5", expect=0)
+    shim = ProcessIdentity.from_json(known("a").shim)
+    for name in os.listdir(tmp_path):
+        shutil.rmtree(tmp_path / name)
+    assert shim.verdict() is Verdict.SAME
+    assert shim.wait(30), "the shim ends by itself"

@@ -274,6 +274,9 @@ class EventLog:
         try:
             os.fsync(self._fd)
             sync_directory(os.path.dirname(self._path))
+        except FileNotFoundError:
+            # Somebody removed the whole directory: nobody will ask for its names again.
+            self._is_unsynced = False
         except OSError:
             self._is_unsynced = True
         else:
