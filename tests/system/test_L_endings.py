@@ -96,7 +96,8 @@ def test_L8_sighup_to_everybody_of_the_session_harms_no_run(holdfast, tmp_path):
         eventually(lambda: tick.exists() and info_of("a").state == "running")
         shim = shim_pid("a")
         # Nobody of the run is in the session, its group or on its terminal.
-        for pid in (shim, workload_pid("a")):
+        # The root: the `sleep` of its loop may be gone before we ask for its session.
+        for pid in (shim, info_of("a").attempts[-1]["root"]["pid"]):
             assert os.getsid(pid) != us.pid
             assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[4] == "0"
         for pid in _session(us.pid):
