@@ -23,15 +23,15 @@ from tests.support import recovery_scenes
 from tests.support.features import needs
 from tests.support.kernel_lab import Place, run_in
 from tests.support.recovering import kill, kill_shim, known, orphan, over, recovered, wait_gone
-from tests.support.running import events_of, run_of, stop, wait_for_output
+from tests.support.running import events_of, stop, wait_for_output
 from tests.support.waiting import eventually
 
 
 def _ended(holdfast, name, *words):
     holdfast("run", "-n", name, *(words or ("true",)), expect=0)
-    info = over(name)
-    eventually(lambda: not run_of(name).directory.lock_is_held(), why="its shim has let go")
-    return info
+    over(name)
+    eventually(lambda: known(name).shim["verdict"] != "SAME", why="its shim is gone")
+    return known(name)
 
 
 def _paths():
