@@ -163,10 +163,11 @@ def test_run_and_attach_at_once_in_one_line(holdfast, terminal):
 
 
 def test_other_keys_detach_and_ctrl_backslash_is_then_the_workloads(holdfast):
-    holdfast(
-        "run", "--pty", "-n", "a", "sh", "-c", "trap 'echo quit' QUIT; while :; do read x; done"
-    )
+    # A trap that comes just before a `read` waits for its line; after a `sleep` it always runs.
+    script = "trap 'echo quit' QUIT; echo ready; while :; do sleep 0.1; done"
+    holdfast("run", "--pty", "-n", "a", "sh", "-c", script)
     with attached(holdfast, "--detach-keys", "ctrl-p,ctrl-q", "a") as screen:
+        screen.read_until(b"ready")
         screen.type(DETACH)
         screen.read_until(b"quit")
         screen.type(b"\x10\x11")

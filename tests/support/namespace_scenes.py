@@ -46,11 +46,14 @@ def walk_into_another_namespace() -> Facts:
                 "number differs": held.identity.pid != inner.pid,
                 "same inode": held.identity.pidfd_inode == inner.pidfd_inode,
             }
+        # Held before the stop: once reaped, no look from here can tell it from a hidden process.
+        held_child = hold_here(ProcessIdentity.parse(tokens["child"]))
         facts["met the stranger"] = bool(walked & {stranger.pid, below})
         facts["met its own child"] = len(walked) == 2
         stop_tree(inner, grace_seconds=0)
         facts["inner"] = str(inner.verdict())
-        facts["inner child"] = str(ProcessIdentity.parse(tokens["child"]).verdict())
+        with held_child:
+            facts["inner child ended"] = held_child.has_exited()
         facts["stranger untouched"] = stranger.untouched()
         facts["its child lives"] = _state(below) == "S"
         os.kill(below, signal.SIGKILL)
