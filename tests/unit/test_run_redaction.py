@@ -1,7 +1,12 @@
 from __future__ import annotations
 
-import pytest
+import re
 
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast.run import redaction
 from holdfast.run.redaction import REDACTED, redact_argv, redact_text
 
 R = REDACTED
@@ -82,3 +87,15 @@ def test_ordinary_prompts_are_not_mangled(prompt: str):
 def test_redacting_twice_changes_nothing_more():
     once = redact_argv(["x", "--api-key", "abc", "TOKEN=x", "Bearer abcdef0123456789abcdef"])
     assert redact_argv(once) == once
+
+
+@pytest.mark.parametrize("pattern", [*redaction._IN_TEXT, redaction._OPTION, redaction._WHOLE])
+def test_every_pattern_needs_one_of_the_signs(pattern):
+    """No secret is missed because the patterns were not tried."""
+
+    @settings(max_examples=50, suppress_health_check=list(HealthCheck))
+    @given(st.from_regex(re.compile(pattern, re.IGNORECASE), fullmatch=True))
+    def check(text):
+        assert redaction._may_hold_a_secret(text)
+
+    check()

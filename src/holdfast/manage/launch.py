@@ -8,12 +8,11 @@ Either way it is nobody's child: the caller has nothing to reap.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
-import signal
 import sys
 
 from holdfast.errors import Unavailable
+from holdfast.lean import json_text, read_json, signal
 from holdfast.manage.steps import Wait
 from holdfast.run.crashpoints import crash_point
 
@@ -58,8 +57,8 @@ def fork_ahead() -> None:
 
     def words() -> Sequence[str]:
         os.close(words_write)
-        with open(words_read, "rb") as pipe:
-            told: list[str] = json.loads(pipe.read() or b"[]")
+        with open(words_read, encoding="ascii") as pipe:
+            told: list[str] = read_json(pipe.read() or "[]")
         return told
 
     pid = _fork_shim(words, ready_write)
@@ -80,7 +79,7 @@ def dismiss_the_one_ahead() -> None:
 
 def start_shim(mode: str, path: str, request: dict[str, Any] | None = None) -> Steps[None]:
     """Start a shim for the run directory; over when it is ready, or is gone."""
-    words = (mode, path, json.dumps(request))
+    words = (mode, path, json_text(request))
     pid, ready_read = _tell_the_one_ahead(words) if mode == "launch" else (0, -1)
     if not pid:
         ready_read, ready_write = os.pipe2(os.O_CLOEXEC)
@@ -126,7 +125,7 @@ def _tell_the_one_ahead(words: Sequence[str]) -> tuple[int, int]:
         return 0, -1
     (pid, words_write, ready_read), _ahead = _ahead, None
     try:
-        os.write(words_write, json.dumps(words).encode())  # far less than a pipe holds
+        os.write(words_write, json_text(words).encode())  # far less than a pipe holds
     except BrokenPipeError:  # somebody ended it
         os.close(ready_read)
         return 0, -1

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 
 from holdfast.errors import (
     IdentityUnproven,
@@ -20,19 +19,22 @@ from holdfast.errors import (
     Unavailable,
 )
 from holdfast.process import here, pidfd, procfs
-from holdfast.process.verdict import Look, Proof, Verdict
+from holdfast.process.verdict import Look, Proof, Verdict, unknown
 from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable
     from typing import Any, Self
 
 __all__ = ["HeldProcess", "Look", "ProcessIdentity", "Proof", "Verdict", "hold_pid", "valid_pid"]
 
-_TOKEN = (  # compiled at its first use: a launch reads no token
+_TOKEN = (
     r"hf1\.([1-9][0-9]{0,9})\.(0|[1-9][0-9]{0,19})\.(0|[1-9][0-9]{0,19})\.(0|[1-9][0-9]{0,9})"
     r"\.([0-9a-f]{32})\.([0-9a-f]{8})"
 )
+_match_token: Callable[[str], re.Match[str] | None] | None = None  # made at its first use
 _PORTABLE_PREFIX = "hp1."
 _LARGEST_PID = 2**31 - 1
 _NO_BOOT = "0" * 32
@@ -69,7 +71,7 @@ class ProcessIdentity(Record):
     @classmethod
     def parse(cls, token: str) -> ProcessIdentity:
         """Read a token back. InvalidToken for anything that `token` did not write."""
-        match = re.fullmatch(_TOKEN, token)
+        match = (_match_token or _token_matcher())(token)
         if match is None:
             if token.startswith(_PORTABLE_PREFIX):
                 from holdfast.process import portable
@@ -192,7 +194,7 @@ class ProcessIdentity(Record):
 
             return portable.look(self), None
         if self.host is not None and self.host != place.host:
-            return _unknown(f"process {self.pid} was recorded on another host"), None
+            return unknown(f"process {self.pid} was recorded on another host"), None
         if self.boot_id is not None and self.boot_id != place.boot_id:
             evidence = f"process {self.pid} was recorded before this boot"
             return Look(Verdict.GONE, Proof.BOOT, evidence), None
@@ -213,11 +215,11 @@ class ProcessIdentity(Record):
     def _examine_by_inode(self) -> tuple[Look, int | None]:
         """In another PID namespace the number means nothing; the inode still does."""
         if self.pidfd_inode is None or not pidfd.has_inodes():
-            return _unknown(
+            return unknown(
                 f"process {self.pid} is in another PID namespace, without an inode"
             ), None
         if self.boot_id is None:  # the counter starts again with each boot
-            return _unknown(f"process {self.pid} was recorded without a boot id"), None
+            return unknown(f"process {self.pid} was recorded without a boot id"), None
         from holdfast.process import libc
 
         mount = os.pidfd_open(os.getpid())
@@ -240,7 +242,7 @@ class ProcessIdentity(Record):
         if error.errno == errno.ESTALE and sees_everything:
             evidence = f"no process of this boot has pidfd inode {self.pidfd_inode} any more"
             return Look(Verdict.GONE, Proof.INODE, evidence)
-        return _unknown(
+        return unknown(
             f"process {self.pid} is in another PID namespace that can't be seen from here"
         )
 
@@ -251,7 +253,7 @@ class ProcessIdentity(Record):
             # The number now names a thread that is not the leader of its process.
             evidence = f"{self.pid} is a thread of another process now"
             return Look(Verdict.RECYCLED, Proof.NO_SUCH_PID, evidence)
-        return _unknown(f"process {self.pid} can't be opened: {error.strerror}")
+        return unknown(f"process {self.pid} can't be opened: {error.strerror}")
 
     def _compare(self, fd: int) -> Look:
         """Compare the recorded parts with the process behind an open pidfd."""
@@ -262,7 +264,7 @@ class ProcessIdentity(Record):
             if pidfd.has_exited(fd):
                 return Look(Verdict.GONE, Proof.INODE, f"process {self.pid} has exited")
             if self.boot_id is None:
-                return _unknown(f"process {self.pid} was recorded without a boot id")
+                return unknown(f"process {self.pid} was recorded without a boot id")
             return Look(Verdict.SAME, Proof.INODE, f"process {self.pid} has pidfd inode {found}")
         return self._compare_ticks(fd)
 
@@ -274,13 +276,13 @@ class ProcessIdentity(Record):
         if pidfd.has_exited(fd):
             return Look(Verdict.GONE, Proof.NO_SUCH_PID, f"process {self.pid} has exited")
         if self.start_ticks is None:
-            return _unknown(
+            return unknown(
                 f"{self.pid} is alive, but was recorded without a start time: unverified"
             )
         if ticks is None:
-            return _unknown(f"the start time of process {self.pid} can't be read")
+            return unknown(f"the start time of process {self.pid} can't be read")
         if self.boot_id is None:
-            return _unknown(f"process {self.pid} has the start ticks, but no boot was recorded")
+            return unknown(f"process {self.pid} has the start ticks, but no boot was recorded")
         evidence = f"process {self.pid} started at tick {ticks} (weaker than an inode)"
         return Look(Verdict.SAME, Proof.TICKS, evidence)
 
@@ -369,8 +371,12 @@ def hold_pid(pid: int) -> HeldProcess:
     return HeldProcess(identity, fd, look)
 
 
-def _unknown(evidence: str) -> Look:
-    return Look(Verdict.UNKNOWN, None, evidence)
+def _token_matcher() -> Callable[[str], re.Match[str] | None]:
+    global _match_token
+    import re  # most shims never read a token: it is a tenth of their memory
+
+    _match_token = re.compile(_TOKEN).fullmatch
+    return _match_token
 
 
 def _start_ticks_behind(fd: int, pid: int) -> int | None:

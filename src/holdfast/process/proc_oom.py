@@ -7,9 +7,9 @@ run was in it, proves that somebody in it was. In between it is not known, and t
 from __future__ import annotations
 
 import os
-import signal
 
 from holdfast.errors import HoldfastError
+from holdfast.lean import signal
 from holdfast.process import procfs
 from holdfast.process.identity import ProcessIdentity
 

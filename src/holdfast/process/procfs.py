@@ -7,10 +7,10 @@ callers that need proof hold a pidfd.
 
 from __future__ import annotations
 
-import enum
 import os
 
 from holdfast.errors import ProcessGone, ProcessUnreadable
+from holdfast.lean import StrEnum
 from holdfast.record import Record
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ _FORKED_WITHOUT_EXEC = 0x40  # PF_FORKNOEXEC in field 9
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
-class ProcessState(enum.StrEnum):
+class ProcessState(StrEnum):
     """The kernel's state letter, spelled out."""
 
     RUNNING = "running"

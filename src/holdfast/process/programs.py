@@ -7,7 +7,6 @@ command lines. It says what a process is called, never what it is for.
 from __future__ import annotations
 
 import os
-import re
 
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.procfs import ProcessState
@@ -23,7 +22,7 @@ JAVASCRIPT = ("node", "bun", "deno")
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "yash")
 MULTI_CALL = ("busybox", "toybox", "coreutils")  # one executable, named by its first word
 
-_VERSION = re.compile(r"[-.\d]+$")
+_VERSION = "-.0123456789"
 _SCRIPT_SUFFIXES = (".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".sh", ".exe")
 _DELETED = " (deleted)"  # the kernel's mark on the path of a program that was replaced
 
@@ -126,7 +125,7 @@ def interpreter(program: Program) -> str | None:
 
 
 def _family(name: str) -> str:
-    return _VERSION.sub("", name) if name not in ("", ".") else ""
+    return name.rstrip(_VERSION) if name not in ("", ".") else ""
 
 
 def script_line(program: Program) -> tuple[str, ...]:

@@ -5,8 +5,7 @@ Facts without rules: `process/workload.py` decides.
 
 from __future__ import annotations
 
-import enum
-
+from holdfast.lean import StrEnum
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.procfs import ProcessState
 from holdfast.process.programs import COMM_BYTES, Program, base, is_copy, is_unclear
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 DEEPEST = 64  # levels that are looked at: a tree deeper than that is no chain of wrappers
 
 
-class Kind(enum.StrEnum):
+class Kind(StrEnum):
     """How the workload was found; the contract's `workload_resolution`."""
 
     DIRECT = "direct"  # the root itself

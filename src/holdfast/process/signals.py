@@ -7,17 +7,16 @@ proven is refused and said.
 
 from __future__ import annotations
 
-import enum
 import os
-import signal
 
 from holdfast.errors import InvalidOption, Unavailable
+from holdfast.lean import StrEnum, signal
 from holdfast.process import here
 from holdfast.process.identity import HeldProcess, Look, ProcessIdentity, Proof, Verdict, valid_pid
 from holdfast.record import Record
 
 
-class Fate(enum.StrEnum):
+class Fate(StrEnum):
     """What became of one signal."""
 
     DELIVERED = "delivered"
@@ -132,7 +131,7 @@ def parse_signal(text: str) -> int:
     try:
         if name.isascii() and name.isdigit() and int(name) in signal.valid_signals():
             return int(name)
-        return int(signal.Signals[name if name.startswith("SIG") else f"SIG{name}"])
+        return _numbers()[name if name.startswith("SIG") else f"SIG{name}"]
     except (ValueError, KeyError):
         raise InvalidOption(
             f"{text!r} is not a signal",
@@ -144,7 +143,12 @@ def parse_signal(text: str) -> int:
 
 def signal_name(number: int) -> str:
     """`SIGTERM` for 15; real-time signals by number."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+    for name, known in _numbers().items():  # an alias (SIGIOT, SIGCLD, SIGPOLL) comes later
+        if known == number:
+            return name
+    return f"signal {number}"
+
+
+def _numbers() -> dict[str, int]:
+    names = [name for name in dir(signal) if name.startswith("SIG") and "_" not in name]
+    return {name: int(getattr(signal, name)) for name in names}

@@ -7,10 +7,9 @@ Ask the workload, wait for the grace, ask the rest, then SIGSTOP all until two w
 
 from __future__ import annotations
 
-import enum
 import select
-import signal
 
+from holdfast.lean import StrEnum, signal
 from holdfast.process import procfs
 from holdfast.process.clock import boottime
 from holdfast.process.identity import HeldProcess, ProcessIdentity
@@ -101,7 +100,7 @@ class Cleanup(Record):
         )
 
 
-class _Phase(enum.Enum):
+class _Phase(StrEnum):
     ASK = "ask the targets"
     ASK_REST = "ask what they left behind"
     FREEZE = "SIGSTOP until calm"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import enum
-
+from holdfast.lean import StrEnum
 from holdfast.record import Record
 
 
-class Verdict(enum.StrEnum):
+class Verdict(StrEnum):
     """What looking at an identity showed. GONE and RECYCLED both mean: ours has ended."""
 
     SAME = "SAME"
@@ -16,7 +15,7 @@ class Verdict(enum.StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
-class Proof(enum.StrEnum):
+class Proof(StrEnum):
     """What a verdict rests on, strongest first."""
 
     INODE = "pidfd inode"
@@ -37,3 +36,8 @@ class Look(Record):
     def is_gone(self) -> bool:
         """Proven: the process that was recorded has ended."""
         return self.verdict in (Verdict.GONE, Verdict.RECYCLED)
+
+
+def unknown(evidence: str) -> Look:
+    """Nothing is proven either way."""
+    return Look(Verdict.UNKNOWN, None, evidence)

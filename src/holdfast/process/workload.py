@@ -8,8 +8,6 @@ The rules with their reasons: docs/workload.md. `process/finder.py` asks again o
 
 from __future__ import annotations
 
-import re
-
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.programs import (
     JAVASCRIPT,
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
 PROFILE_SECONDS = 5.0  # helpers of a login profile are slow: they look for versions of things
 LAUNCHED_WITHIN_SECONDS = 10.0  # what it starts later is a tool of its own
 OWN_WORK_SECONDS = 1.0  # CPU time of a shell that runs loops itself; a waiting one uses a few ms
-
-_SEVERAL_AT_ONCE = re.compile(r"(?<![&>|])[&|](?![&>|])")  # a & b, a | b; not &&, ||, 2>&1, &>
 
 
 def resolve(
@@ -248,11 +244,21 @@ def _ends_alike(wrapper: Program, child: Program) -> bool:
 
 def _is_spoken_of(child: Program, text: str) -> bool:
     # Where a shell starts several at once, the first that is seen need not be the only one.
-    if _SEVERAL_AT_ONCE.search(text):
+    if _starts_several(text):
         return False
     spoken = {base(word.strip("\"'();&|{}")) for word in text.split()}
     script = script_line(child)
     return bool(spoken & ({base(script[0])} if script else names(child)))
+
+
+def _starts_several(text: str) -> bool:
+    """Whether there is a & b, or a | b; not &&, ||, 2>&1, &>."""
+    padded = f" {text} "
+    around = zip(padded, padded[1:], padded[2:], strict=False)
+    return any(
+        sign in "&|" and before not in "&>|" and after not in "&>|"
+        for before, sign, after in around
+    )
 
 
 def _launched(above: Program, children: list[Program]) -> Program | None:

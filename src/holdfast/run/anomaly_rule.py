@@ -5,8 +5,7 @@ Pure. The rules themselves: `run/resource_rules.py` and `run/progress_rules.py`.
 
 from __future__ import annotations
 
-import enum
-
+from holdfast.lean import StrEnum
 from holdfast.record import Record
 
 TYPE_CHECKING = False
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 
-class Severity(enum.StrEnum):
+class Severity(StrEnum):
     """How much it should alarm."""
 
     WARNING = "warning"

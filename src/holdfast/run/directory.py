@@ -6,10 +6,10 @@ the run's lock. Nothing is removed here.
 
 from __future__ import annotations
 
-import json
 import os
 
 from holdfast.errors import DamagedRecord, InvalidName, LockBusy, RunNotFound
+from holdfast.lean import read_json
 from holdfast.run.durable import append_line, atomic_write, encode, read_file, read_lines
 from holdfast.run.eventlog import EventLog, EventsRead, read_events
 from holdfast.run.home import Home
@@ -176,7 +176,7 @@ class RunDirectory:
 
     def _read_json(self, path: str) -> object:
         try:
-            document: object = json.loads(str(read_file(path), "utf-8"))
+            document: object = read_json(str(read_file(path), "utf-8"))
         except FileNotFoundError:
             raise self._not_found() from None
         except (ValueError, RecursionError):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
+
+from holdfast.lean import json_text, read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ _READ_BYTES = 64 * 1024
 
 def encode(document: Any) -> bytes:
     """Compact JSON in ASCII: arguments and paths may hold bytes that are not UTF-8."""
-    return json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii")
+    return json_text(document).encode("ascii")
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -77,7 +78,7 @@ def read_lines(path: str) -> list[dict[str, Any]]:
     documents = []
     for line in lines:
         try:
-            document = json.loads(line)
+            document = read_json(str(line, "utf-8"))
         except ValueError:
             continue
         if isinstance(document, dict):

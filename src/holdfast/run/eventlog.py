@@ -8,10 +8,10 @@ written when there is room again, so nothing is said to be recorded that was not
 from __future__ import annotations
 
 import errno
-import json
 import os
 
 from holdfast.errors import Bug
+from holdfast.lean import read_json
 from holdfast.process.clock import boottime, wall_clock
 from holdfast.record import Record
 from holdfast.run.durable import read_file, sync_directory
@@ -77,7 +77,7 @@ def _parse(data: bytes, offset: int, next_seq: int, members: bool = True) -> Eve
     for line in data.split(b"\n")[:-1]:
         try:
             if members or _MEMBERS_SEEN not in line[:_HEAD_BYTES]:
-                event = Event.from_json(json.loads(str(line, "utf-8")))
+                event = Event.from_json(read_json(str(line, "utf-8")))
                 if event.seq != next_seq:
                     raise ValueError(f"event {event.seq} where {next_seq} was due")
                 events.append(event)

@@ -6,8 +6,7 @@ meets a kind that it does not know takes the log for damaged from there on.
 
 from __future__ import annotations
 
-import enum
-
+from holdfast.lean import StrEnum
 from holdfast.record import Record
 from holdfast.run.durable import encode
 from holdfast.run.outcomes import Outcome, StopCause
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Kind(enum.StrEnum):
+class Kind(StrEnum):
     """Every fact that can be recorded about a run."""
 
     SUPERVISED = "supervised"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import enum
-
+from holdfast.lean import StrEnum
 from holdfast.record import Record
 
 TYPE_CHECKING = False
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     Facts = dict[str, Any]
 
 
-class Phase(enum.StrEnum):
+class Phase(StrEnum):
     """How far the recorded facts go."""
 
     STARTING = "starting"
@@ -24,7 +23,7 @@ class Phase(enum.StrEnum):
     ENDED = "ended"
 
 
-class State(enum.StrEnum):
+class State(StrEnum):
     """What a reader is told: the phase, unless looking at lock and processes says otherwise."""
 
     QUEUED = "queued"

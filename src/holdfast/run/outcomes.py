@@ -6,13 +6,12 @@ seen stays None: a missing exit status is never replaced by a 0 or a "killed".
 
 from __future__ import annotations
 
-import enum
-import signal as signals
-
+from holdfast.lean import StrEnum
+from holdfast.lean import signal as signals
 from holdfast.record import Record
 
 
-class Outcome(enum.StrEnum):
+class Outcome(StrEnum):
     """How a run ended."""
 
     SUCCEEDED = "succeeded"
@@ -27,7 +26,7 @@ class Outcome(enum.StrEnum):
     LOST = "lost"
 
 
-class EndedBy(enum.StrEnum):
+class EndedBy(StrEnum):
     """Who ended a run."""
 
     ITSELF = "itself"
@@ -36,7 +35,7 @@ class EndedBy(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
-class StopCause(enum.StrEnum):
+class StopCause(StrEnum):
     """Why Holdfast began to stop a tree."""
 
     USER = "user"

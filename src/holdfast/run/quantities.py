@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from holdfast.errors import InvalidOption
 
 _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
@@ -16,6 +14,8 @@ _LARGEST_BYTES = 2**62
 
 def parse_duration(text: str, option: str = "duration") -> float:
     """Seconds. A bare number is seconds; units go from large to small, each at most once."""
+    import re
+
     if re.fullmatch(_NUMBER, text, re.ASCII):
         text += "s"
     match = re.fullmatch(_DURATION, text, re.ASCII)
@@ -30,6 +30,8 @@ def parse_duration(text: str, option: str = "duration") -> float:
 
 def parse_size(text: str, option: str = "size") -> int:
     """Bytes. Units are binary: K is 1024."""
+    import re
+
     match = re.fullmatch(_SIZE, text, re.ASCII | re.IGNORECASE)
     if match is None:
         raise _unusable(option, text, "a size such as 4096, 512M or 2G")

@@ -6,8 +6,6 @@ ones. In free text only what can hardly be anything else is replaced: a prompt m
 
 from __future__ import annotations
 
-import re
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,9 +41,25 @@ _IN_TEXT = (
     r"(-----BEGIN [A-Z ]*PRIVATE KEY-----)[\s\S]+?(-----END|\Z)",
 )
 
+# Each of the above has one of these in it, in any case: most text needs no pattern at all.
+_SIGNS = (
+    *("key", "token", "secret", "passw", "passphrase", "credential"),
+    *("bearer", "basic", "authorization", "://", "sk-", "hf_", "npm_", "glpat-", "pypi-"),
+    *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "akia", "asia", "aiza", "xox", "eyj"),
+)
+
+
+def _may_hold_a_secret(text: str) -> bool:
+    folded = text.casefold()
+    return any(sign in folded for sign in _SIGNS)
+
 
 def redact_text(text: str) -> str:
     """The text with what is certainly a secret replaced."""
+    if not _may_hold_a_secret(text):
+        return text
+    import re
+
     for pattern in _IN_TEXT:
         text = re.sub(pattern, rf"\1{REDACTED}\2", text)
     return text
@@ -60,12 +74,24 @@ def redact_argv(argv: Iterable[str]) -> list[str]:
             shown.append(REDACTED)
             secret_follows = False
             continue
-        secret_follows = re.fullmatch(_OPTION, argument, re.IGNORECASE) is not None
+        secret_follows = _is_secret_option(argument)
         shown.append(_redact_argument(argument))
     return shown
 
 
+def _is_secret_option(argument: str) -> bool:
+    if not _may_hold_a_secret(argument):
+        return False
+    import re
+
+    return re.fullmatch(_OPTION, argument, re.IGNORECASE) is not None
+
+
 def _redact_argument(argument: str) -> str:
+    if not _may_hold_a_secret(argument):
+        return argument
+    import re
+
     whole = re.fullmatch(_WHOLE, argument, re.IGNORECASE)
     if whole is not None and not re.search(r"\s", whole[1]):
         return whole[1] + REDACTED

@@ -6,8 +6,6 @@ It holds the whole environment for exec, so its file is private. What others may
 
 from __future__ import annotations
 
-import re
-
 from holdfast.errors import InvalidOption, LaterVersion
 from holdfast.record import Record
 from holdfast.run.names import check_name, default_name, is_id, new_id, valid_name
@@ -155,6 +153,8 @@ def _not_negative(value: float) -> bool:
 
 
 def _is_pattern(text: str) -> bool:
+    import re
+
     try:
         re.compile(text)
     except re.error:
@@ -163,7 +163,9 @@ def _is_pattern(text: str) -> bool:
 
 
 def _is_restart_policy(text: str) -> bool:
-    return re.fullmatch(r"no|on-failure(:[0-9]{1,9})?", text) is not None
+    policy, colon, count = text.partition(":")
+    counted = count.isascii() and count.isdigit() and len(count) <= 9
+    return text == "no" or (policy == "on-failure" and counted == bool(colon))
 
 
 def _is_signal(text: str) -> bool:

@@ -7,10 +7,9 @@ the shim dies first, the pipe ends and the child exits without having run anythi
 from __future__ import annotations
 
 import errno
-import json
 import os
-import signal
 
+from holdfast.lean import json_text, signal
 from holdfast.record import Record
 
 TYPE_CHECKING = False
@@ -84,7 +83,7 @@ def fork_waiting(
             os.setsid()
             if os.read(go_read, 1) == b"!":
                 failure = _become(command, cwd, environment, (stdin, stdout, stderr), prepare)
-                os.write(report_write, json.dumps(failure.to_json()).encode())
+                os.write(report_write, json_text(failure.to_json()).encode())
                 status = failure.exit_code
         finally:
             os._exit(status)

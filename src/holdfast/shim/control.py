@@ -8,10 +8,10 @@ from __future__ import annotations
 
 # The socket module would turn every constant of the system into an enum, in each shim's memory.
 import _socket as socket
-import json
 import os
 import struct
 
+from holdfast.lean import json_text, read_json
 from holdfast.process import procfs
 from holdfast.shim.loop import HANG_UP, READ, WRITE, Loop
 
@@ -48,7 +48,7 @@ class Client:
 
     def answer(self, document: dict[str, Any]) -> None:
         """Send one JSON line."""
-        self.send(json.dumps(document, separators=(",", ":")).encode() + b"\n")
+        self.send(json_text(document).encode() + b"\n")
 
     def send(self, data: bytes) -> None:
         """Send bytes; never blocks. A client that lets too much pile up is dropped."""
@@ -102,9 +102,9 @@ class Client:
 
     def _route(self, line: bytes) -> None:
         try:
-            request = json.loads(line)
+            request = read_json(str(line, "utf-8"))
             verb = request["do"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             self.answer({"ok": False, "error": "not a request"})
             return
         self._server.handle(self, verb, request)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-
+from holdfast.lean import signal
 from holdfast.run.outcomes import StopCause
 from holdfast.shim.control import ControlServer
 from holdfast.shim.observer import Observer

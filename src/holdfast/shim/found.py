@@ -6,10 +6,10 @@ unless the user has said that the PID namespaces of old are gone, and nothing pr
 
 from __future__ import annotations
 
-import enum
 import time
 
 from holdfast.errors import HoldfastError, ProcessGone
+from holdfast.lean import StrEnum
 from holdfast.process import here
 from holdfast.process.identity import HeldProcess, Look, ProcessIdentity, Verdict
 from holdfast.process.local import seen_from_here
@@ -19,7 +19,7 @@ from holdfast.record import Record
 _EXEC_SECONDS = 2.0  # a child that is let go, or abandoned, needs milliseconds
 
 
-class Finding(enum.StrEnum):
+class Finding(StrEnum):
     """What a look at a recorded process showed."""
 
     ALIVE = "alive"

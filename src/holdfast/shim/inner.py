@@ -8,6 +8,7 @@ nobody's: a daemon that it leaves comes back to the shim, which is the subreaper
 from __future__ import annotations
 
 from holdfast.errors import HoldfastError
+from holdfast.lean import json_text
 from holdfast.process import procfs
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.members import STAMP
@@ -59,8 +60,6 @@ class InnerRuns:
         ids = self._outer.inner_ids()
         if not ids:
             return []
-        import json
-
         from holdfast.shim.dial import dial
 
         for run_id in ids:
@@ -69,7 +68,7 @@ class InnerRuns:
                 continue
             call = dial(inner.path)
             if call is not None:
-                call.sendall(json.dumps({**request, "do": "stop", "wait": True}).encode() + b"\n")
+                call.sendall(json_text({**request, "do": "stop", "wait": True}).encode() + b"\n")
                 call.setblocking(False)
                 self._calls[run_id] = call
         return list(self._calls)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 
+from holdfast.lean import signal
 from holdfast.process import libc
 from holdfast.process.clock import boottime
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
 
+from holdfast.lean import read_json, signal
 from holdfast.process import libc
 from holdfast.process.identity import ProcessIdentity
 from holdfast.run.crashpoints import crash_point, set_role
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 READY = b"!"
+
+# What a console script and the command line load. A shim that needs one of them loads it again.
+_OF_THE_LAUNCHER = (
+    *("argparse", "collections", "copyreg", "enum", "functools", "gettext", "json", "keyword"),
+    *("operator", "re", "reprlib", "types"),
+)
 
 
 def become_shim(ready_fd: int) -> int:
@@ -113,10 +119,15 @@ def _forget_the_launcher() -> None:
     What is given back here is used again by what the shim loads next.
     """
     above = [n for n in sys.modules if n.startswith(("holdfast.cli", "holdfast.manage"))]
-    for name in above:
-        vars(sys.modules.pop(name)).clear()
-    if above:
-        gc.collect()
+    if not above:
+        return
+    for name in (*above, "__main__"):
+        vars(sys.modules[name]).clear()
+    for name in list(sys.modules):
+        # Only let go of, not cleared: whatever else still uses it keeps it.
+        if name in above or name.partition(".")[0] in _OF_THE_LAUNCHER:
+            del sys.modules[name]
+    gc.collect()
 
 
 def main(argv: list[str]) -> int:
@@ -133,12 +144,10 @@ def run_shim(mode: str, path: str, ready_fd: int, request: str | None = None) ->
     serve: Callable[..., Any] = launch
     arguments: tuple[Any, ...] = (path, ready_fd)
     if mode != "launch":
-        import json
-
         from holdfast.shim.adopt import adopt
 
         serve = adopt
-        arguments = (path, ready_fd, json.loads(request) if request else None)
+        arguments = (path, ready_fd, read_json(request) if request else None)
     serve(*arguments)
 
 

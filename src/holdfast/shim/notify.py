@@ -7,9 +7,9 @@ not waited for, not stopped with the run. What it prints goes to notify.log, up 
 from __future__ import annotations
 
 import os
-import signal
 
 from holdfast.errors import HoldfastError
+from holdfast.lean import signal
 from holdfast.process.clock import wall_clock
 from holdfast.process.identity import ProcessIdentity, Verdict
 from holdfast.process.members import STAMP

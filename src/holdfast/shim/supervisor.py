@@ -7,8 +7,8 @@ acted on; the order at death is in `ending.py`.
 from __future__ import annotations
 
 import os
-import signal
 
+from holdfast.lean import read_json, signal
 from holdfast.process.clock import boottime
 from holdfast.process.identity import HeldProcess, ProcessIdentity, hold_pid
 from holdfast.process.members import Tree
@@ -137,9 +137,7 @@ class Supervisor:
             self.guarded("begin", begin)
 
     def _exec_failed(self, report: bytes) -> None:
-        import json
-
-        self.exec_failure = json.loads(report)
+        self.exec_failure = read_json(str(report, "utf-8"))
         self.evidence.append(str(self.exec_failure["error"]))
         self.journal.record(Kind.EXEC_FAILED, attempt=self.attempt, **self.exec_failure)
         assert self.root is not None

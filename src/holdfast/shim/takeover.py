@@ -6,9 +6,8 @@ Every strike goes through the gate, and is in the run's history of signals.
 
 from __future__ import annotations
 
-import signal
-
 from holdfast.errors import HoldfastError
+from holdfast.lean import signal
 from holdfast.process import pidfd
 from holdfast.process.identity import HeldProcess, ProcessIdentity
 from holdfast.process.local import hold_here

@@ -6,8 +6,6 @@ signal or ends the run by itself. All time is boottime: a wall clock jump moves 
 
 from __future__ import annotations
 
-import re
-
 from holdfast.process.clock import boottime
 from holdfast.run.events import Kind
 from holdfast.run.outcomes import StopCause
@@ -118,6 +116,8 @@ class DoneWhen:
 
     def __init__(self, supervisor: Supervisor, output: OutputWatch) -> None:
         self._completion = Completion(supervisor)
+        import re
+
         self._pattern = re.compile(supervisor.spec.wanted.done_when or "")
         output.on_lines.append(self._take)
 

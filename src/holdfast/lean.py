@@ -1,0 +1,125 @@
+"""The parts of the standard library that every shim needs, without what they are wrapped in.
+
+A shim lives as long as its run, beside fifty others, and each has memory of its own for all that
+it loads: `enum`, `json` (with `re`) and `signal` (with `enum`) are a sixth of it, and a third of
+the time to import. Here are the C modules below them, and words like those of `enum.StrEnum`.
+Type checkers see the real ones. tests/unit/test_lean.py compares both.
+"""
+
+from __future__ import annotations
+
+__all__ = ["StrEnum", "json_text", "read_json", "signal"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from enum import StrEnum
+    from typing import Any
+else:
+    import _signal as signal
+
+    class _WordsType(type):
+        def __new__(cls, name, bases, namespace):
+            values = {
+                key: value
+                for key, value in namespace.items()
+                if isinstance(value, str) and not key.startswith("_")
+            }
+            rest = {key: value for key, value in namespace.items() if key not in values}
+            words = super().__new__(cls, name, bases, rest)
+            members = {}
+            for key, value in values.items():
+                word = str.__new__(words, value)
+                word.name, word.value = key, value
+                type.__setattr__(words, key, word)
+                members[key] = word
+            type.__setattr__(words, "__members__", members)
+            type.__setattr__(words, "_by_value", {word.value: word for word in members.values()})
+            return words
+
+        def __call__(cls, value):
+            try:
+                return cls._by_value[value]
+            except (KeyError, TypeError):
+                raise ValueError(f"{value!r} is not a valid {cls.__qualname__}") from None
+
+        def __getitem__(cls, name):
+            return cls.__members__[name]
+
+        def __iter__(cls):
+            return iter(cls.__members__.values())
+
+        def __len__(cls):
+            return len(cls.__members__)
+
+        def __contains__(cls, value):
+            return value in cls._by_value
+
+        def __setattr__(cls, name, value):
+            raise AttributeError(f"{cls.__name__} is fixed: {name} can't be set")
+
+    class StrEnum(str, metaclass=_WordsType):  # noqa: SLOT000 - each has its name
+        """A fixed set of words, each equal to its text."""
+
+        def __repr__(self):
+            return f"<{type(self).__name__}.{self.name}: {self.value!r}>"
+
+        def __reduce_ex__(self, _protocol):
+            return type(self), (self.value,)
+
+
+def json_text(document: Any) -> str:
+    """Compact JSON in ASCII: arguments and paths may hold bytes that are not UTF-8."""
+    return "".join(_encode(document, 0))
+
+
+def read_json(text: str) -> Any:
+    """What a JSON text holds. ValueError (or RecursionError) as from `json.loads`."""
+    stripped = text.strip(" \t\n\r")
+    try:
+        document, end = _scan(stripped, 0)
+    except StopIteration:
+        end = -1
+    if end != len(stripped):
+        import json
+
+        return json.loads(text)  # which says what is wrong
+    return document
+
+
+class _Scanning:
+    """How `json.loads` scans, when nothing else is asked for."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = {
+        "NaN": float("nan"),
+        "Infinity": float("inf"),
+        "-Infinity": float("-inf"),
+    }.__getitem__
+
+
+def _not_json(value: object) -> Any:
+    raise TypeError(f"{type(value).__name__} is not for JSON")
+
+
+def _make() -> tuple[Any, Any]:
+    try:
+        import _json
+
+        quote = _json.encode_basestring_ascii
+        encode = _json.make_encoder(None, _not_json, quote, None, ":", ",", False, False, False)
+        scanning: Any = _Scanning
+        return encode, _json.make_scanner(scanning)
+    except (ImportError, AttributeError, TypeError):  # another Python than those it was tried on
+        import json
+
+        encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+        decoder: Any = json.JSONDecoder()
+        return lambda document, _: encoder.iterencode(document), decoder.scan_once
+
+
+_encode, _scan = _make()
