@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, NoReturn, Self
 
 from holdfast.process.finder import WorkloadFinder
-from holdfast.process.identity import ProcessIdentity
+from holdfast.process.heirs import find_heir
+from holdfast.process.identity import ProcessIdentity, hold_pid
 from holdfast.process.members import Tree
 from holdfast.process.resolution import Resolution
 from holdfast.process.sampling import Sampler
@@ -97,7 +98,9 @@ class Watched:
         self.interval = interval
         self._others = {process.identity for process in Tree(reaper=_ourselves()).walk()}
         self.process = Held(command, cwd, env)
-        self.root = ProcessIdentity.of(self.process.pid)
+        self._held = hold_pid(self.process.pid)
+        self.root = self._held.identity
+        self._command = tuple(command)
         self.process.release()
         self.tree = Tree([self.root], reaper=_ourselves(), spare=self._others.__contains__)
         self.finder = WorkloadFinder(
@@ -118,6 +121,7 @@ class Watched:
 
     def __exit__(self, *_: object) -> None:
         self.sampler.close()
+        self._held.close()
         for held in self.tree.held():
             send_signal(held.identity, 9)
         self.tree.close()
@@ -137,6 +141,12 @@ class Watched:
 
     def step(self) -> dict[str, Any]:
         """Look once, as the shim does at each interval."""
+        if self._held.fd >= 0 and self._held.has_exited():
+            heir = find_heir(self._held, self._command, self._others.__contains__)
+            self._held.close()
+            if heir is not None:
+                self.finder.take_root(heir.identity)
+                heir.close()
         members = self.tree.walk()
         resolution = self.finder.look(members)
         workload = resolution.workload

@@ -280,3 +280,61 @@ def test_L11_leftovers_are_kept_or_stopped_as_asked(holdfast, tmp_path, what):
     assert [pid for pid in left if is_alive(pid)] == left
     for pid in left:
         os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["sh", "-c", "setsid sh -c 'echo $$ >{pids}; exec sleep 600' & read x <{go}; exit 5"],
+        ["setsid", "sh", "-c", "sleep 600 & echo $! >{pids}; exit 5"],
+        ["setsid", "sh", "-c", "setsid sleep 600 & echo $! >{pids}; exit 5"],
+        ["setsid", "--wait", "sh", "-c", "sleep 600 & echo $! >{pids}; exit 5"],
+    ],
+    ids=["shell", "setsid", "setsid twice", "setsid that waits"],
+)
+def test_L11_a_daemon_that_a_short_command_leaves_is_a_leftover(holdfast, tmp_path, command):
+    pids, go = tmp_path / "pids", tmp_path / "go"
+    os.mkfifo(go)
+    # Both ends: whoever writes a line first need not wait for a reader.
+    fifo = os.open(go, os.O_RDWR)
+    words = [word.format(pids=pids, go=go) for word in command]
+    holdfast("run", "-n", "a", *words, expect=0)
+    eventually(lambda: pids.exists() and pids.read_text().strip(), why="the daemon lives")
+    os.write(fifo, b"go\n")
+    info = ended("a")
+    os.close(fifo)
+    assert (info.outcome, info.exit_code) == ("failed", 5)
+    assert info.cleanup is not None
+    assert (info.cleanup["signalled"], info.cleanup["complete"]) == (1, True)
+    assert not is_alive(int(pids.read_text()))
+
+
+def test_L11_what_setsid_leaves_is_the_root_whatever_becomes_of_its_programs(holdfast, tmp_path):
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    fifo = os.open(go, os.O_RDWR)
+    stage = f"head -n 1 {go}"
+    words = ["setsid", "sh", "-c", f"{stage}; {stage}; exit 6"]
+    holdfast("run", "-n", "a", *words, expect=0)
+    eventually(lambda: not _root_lives("a"), why="setsid has exited")
+    os.write(fifo, b"one\n")
+    wait_for_output("a", b"one")
+    # The shim of a run whose root is gone dies between two programs of what it left.
+    shim = shim_pid("a")
+    os.kill(shim, signal.SIGKILL)
+    eventually(lambda: not is_alive(shim), why="the shim is gone")
+    assert info_of("a").state == "orphaned"
+    holdfast("recover", expect=0)
+    assert info_of("a").state == "running"
+    os.write(fifo, b"two\n")
+    info = ended("a")
+    os.close(fifo)
+    assert (info.outcome, info.exit_code) == ("failed", 6)
+    assert wait_for_output("a", b"two") == b"one\ntwo\n"
+
+
+def test_L11_the_code_of_a_short_command_behind_setsid_is_the_runs(holdfast):
+    for code in (0, 3):
+        done = holdfast("run", "-F", "-n", f"a{code}", "setsid", "sh", "-c", f"exit {code}")
+        assert done.returncode == code
+        assert ended(f"a{code}").exit_code == code

@@ -227,7 +227,8 @@ def test_L11_setsid_leaves_a_workload_that_the_run_lasts_for():
     with Watched(["setsid", *HOG], interval=0.05) as watched:
         assert_it_is_the_hog(watched)
         assert watched.process.poll() == 0
-        assert watched.resolution.outlives_root
+        assert watched.resolution.workload is not None
+        assert watched.finder.root == watched.resolution.workload.identity
 
 
 def test_L11_what_a_shell_leaves_counts_only_when_named():

@@ -354,12 +354,12 @@ def test_a_young_node_program_may_yet_turn_out_a_launcher():
 # The root has exited.
 
 
-def test_L11_setsid_leaves_its_program_and_the_run_lasts_as_long():
+@pytest.mark.parametrize("text", ["python train.py &", "setsid python train.py & exit 5"])
+def test_L11_what_a_shell_leaves_is_never_its_workload(text):
     left = program(11, REAPER, "python train.py")
-    answer = found([left], command=("setsid", "python", "train.py"))
-    assert answer.workload == left
-    assert answer.outlives_root
-    assert found([left], command=("sh", "-c", "exec setsid python train.py")).outlives_root
+    answer = found([left], command=("sh", "-c", text))
+    assert (answer.kind, answer.workload) == (Kind.UNRESOLVED, None)
+    assert not answer.outlives_root
 
 
 def test_L11_what_a_shell_leaves_is_its_workload_only_when_named():
@@ -532,8 +532,24 @@ def test_a_node_program_that_turns_out_a_launcher_is_one():
     assert stage.shows(old, NATIVE.replace(age_seconds=0.1)).kind is Kind.RESOLVED
 
 
-def test_the_root_is_remembered_after_it_has_gone():
+def test_L11_the_heir_of_a_root_is_searched_as_the_root_was():
     stage = Stage(command=("./start",))
-    stage.shows(program(10, 1, "setsid python train.py", image=6000))
-    after = stage.shows(program(11, REAPER, "python train.py"))
-    assert after.outlives_root
+    former = program(10, 1, "setsid sh -c 'python train.py; true'", image=6000)
+    stage.shows(former)
+    stage.finder.take_root(identity(11))
+    heir = shell(11, REAPER, "python train.py; python test.py")
+    stage.shows(heir)
+    after = stage.shows(heir, program(12, 11, "python train.py"))
+    assert (after.kind, after.workload) == (Kind.RESOLVED, program(12, 11, "python train.py"))
+    assert after.wrappers == (former, heir)
+    after = stage.shows(heir, program(13, 11, "python test.py"), now=1.0)
+    assert after.workload == program(13, 11, "python test.py")
+    assert stage.shows(now=2.0) == after
+
+
+def test_L11_an_heir_that_nobody_saw_alive_is_unresolved():
+    stage = Stage(command=("setsid", "train.py"))
+    stage.finder.take_root(identity(11))
+    after = stage.shows(program(12, REAPER, "sleep 300"))
+    assert (after.kind, after.workload) == (Kind.UNRESOLVED, None)
+    assert [wrapper.comm for wrapper in after.wrappers] == ["setsid"]

@@ -16,7 +16,7 @@ from holdfast.process.identity import ProcessIdentity
 from holdfast.process.proc_details import Basics, KeptProcess
 from holdfast.process.procfs import TICKS_PER_SECOND, ProcessState
 from holdfast.process.programs import JAVASCRIPT, Program, base, interpreter, is_copy, is_unclear
-from holdfast.process.resolution import Kind, Resolution
+from holdfast.process.resolution import Kind, Resolution, unread
 from holdfast.process.workload import LAUNCHED_WITHIN_SECONDS, resolve
 from holdfast.process.wrappers import is_shell, wrapper_of
 from holdfast.record import Record
@@ -61,6 +61,7 @@ class WorkloadFinder:
         self._profile_names = profile_names
         self._read = read or read_program
         self._last_root: Program | None = None
+        self._former_roots: tuple[Program, ...] = ()
         self._known: dict[ProcessIdentity, Program] = {}
         self._own_workers: frozenset[ProcessIdentity] = frozenset()
         self._stages: dict[ProcessIdentity, int] = {}
@@ -92,6 +93,9 @@ class WorkloadFinder:
             # What an ended workload left behind is not another workload.
             orphans_count=workload is None,
         )
+        if self._former_roots:
+            kind = found.kind if found.workload is None else Kind.RESOLVED
+            found = found.replace(kind=kind, wrappers=(*self._former_roots, *found.wrappers))
         if workload is None or lives or found.has_subject:
             self.resolution = found  # else nothing came after it: it stays what is known
         if found.workload is not None:
@@ -102,6 +106,19 @@ class WorkloadFinder:
         """What the workload became since the last call."""
         taken, self._execs = self._execs, []
         return taken
+
+    def take_root(self, identity: ProcessIdentity) -> None:
+        """The root has exited and left its place to this one, its child."""
+        former = self._last_root or unread(self.root, self._command)
+        if self._last_root is not None or self._command:
+            self._former_roots = (*self._former_roots, former)
+        self.root, self._last_root, self._command = identity, None, ()
+        workload = self.resolution.workload
+        if workload is None or workload.identity == former.identity:
+            why = f"{former} has left its place to {identity.pid}"
+            self.resolution = Resolution(
+                Kind.UNRESOLVED, None, self._former_roots, why, pending=True
+            )
 
     def _still_holds(self, member: Member) -> bool:
         """The workload lives. False: it may have become, or turn out to be, a wrapper."""

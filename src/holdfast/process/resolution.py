@@ -64,6 +64,12 @@ class Resolution(Record):
         }
 
 
+def unread(root: ProcessIdentity, command: tuple[str, ...]) -> Program:
+    """A root that was gone before anybody read it: what it was told to become."""
+    comm = base(command[0])[:COMM_BYTES] if command else "?"
+    return Program(root, 0, comm, ProcessState.DEAD, None, command)
+
+
 class Scene:
     """One snapshot, with what is known about the root even when it is gone from it."""
 
@@ -84,8 +90,7 @@ class Scene:
         found = self.by_pid.get(root.pid)
         self.root_lives = found is not None and found.identity == root
         known = found if self.root_lives else last_root
-        comm = base(command[0])[:COMM_BYTES] if command else "?"
-        self.root = known or Program(root, 0, comm, ProcessState.DEAD, None, command)
+        self.root = known or unread(root, command)
         self.own_workers = own_workers
         self.orphans_count = orphans_count
 
@@ -115,10 +120,6 @@ class Scene:
             chain.insert(0, parent)
             parent = self.by_pid.get(parent.ppid)
         return tuple(chain)
-
-    def tops(self) -> list[Program]:
-        """Members whose parent is none: the root, and what came back to the reaper."""
-        return [p for p in self.by_pid.values() if p.ppid not in self.by_pid]
 
     def is_below_root(self, program: Program) -> bool:
         chain = self.above(program)

@@ -26,7 +26,7 @@ from holdfast.process.programs import (
     words,
 )
 from holdfast.process.resolution import DEEPEST, Kind, Resolution, Scene
-from holdfast.process.wrappers import SERVANTS, Wrapper, is_shell, may_leave, wrapper_of
+from holdfast.process.wrappers import SERVANTS, Wrapper, is_shell, wrapper_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,18 +157,13 @@ def _by_structure(scene: Scene) -> Resolution:
     root = scene.root
     if scene.root_lives:
         return _descend(scene, root, ())
+    if not root.cmdline and root.exe is None:
+        why = "what was started had ended before anybody could look at it"
+        return Resolution(Kind.UNRESOLVED, None, (), why)
     if wrapper_of(root) is None or root.identity in scene.own_workers:
         return _direct(root, "the root was no wrapper; it has exited")
-    if not may_leave(root):
-        why = f"{root} has exited; what a wrapper leaves is its workload only when it is named"
-        return Resolution(Kind.UNRESOLVED, None, (root,), why)
-    left = [p for p in scene.tops() if scene.orphans_count]
-    if len(left) > 1:
-        return _ambiguous((root,), left, f"{root} left more than one program")
-    if not left:
-        return Resolution(Kind.UNRESOLVED, None, (root,), f"{root} has exited and left nothing")
-    found = _descend(scene, left[0], (root,))
-    return found.replace(outlives_root=True)
+    why = f"{root} has exited; what a wrapper leaves is its workload only when it is named"
+    return Resolution(Kind.UNRESOLVED, None, (root,), why)
 
 
 def _descend(scene: Scene, cursor: Program, wrappers: tuple[Program, ...]) -> Resolution:

@@ -119,17 +119,3 @@ def _has_verb(wrapper: Wrapper, arguments: tuple[str, ...]) -> bool:
 def is_shell(wrapper: Wrapper | None) -> bool:
     """Whether it is `sh -c`: the one wrapper that may also do the work itself."""
     return wrapper is _SHELL
-
-
-def may_leave(program: Program) -> bool:
-    """Whether this wrapper, when it exits, leaves the workload behind by design."""
-    wrapper = wrapper_of(program)
-    if wrapper is None:
-        return False
-    code = shell_code(program)
-    if code is None:
-        return wrapper.leaves
-    # A shell becomes the last command of its text: `sh -c 'setsid CMD'` was setsid in the end.
-    first = next((word for word in code.split() if word != "exec" and "=" not in word), "")
-    known = TABLE.get(base(first))
-    return known is not None and known.leaves

@@ -237,6 +237,10 @@ def _stop_begun(now: Facts, event: Event) -> None:
 
 
 def _root_exited(now: Facts, event: Event) -> None:
+    heir = event.facts.get("heir")
+    if isinstance(heir, dict):  # the root left it by design: it is the root from now on
+        now["root"] = heir
+        return
     now["root_exit"] = event.facts
     code, signal = _whole(event.facts.get("exit_code")), _whole(event.facts.get("signal"))
     _change_attempt(now, ended_at=event.at, exit_code=code, signal=signal)

@@ -75,6 +75,7 @@ def _watch(supervisor: Supervisor) -> None:
     observer = Observer(supervisor)
     output = OutputWatch(supervisor, supervisor.journal.facts.log_start_byte)
     supervisor.on_exit.append(observer.last_look)
+    supervisor.on_succession.append(observer.follow_heir)
     supervisor.before_ending.append(output.drain)
     supervisor.usage = observer.usage
     began = [observer.begin]

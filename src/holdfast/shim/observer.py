@@ -71,6 +71,14 @@ class Observer:
         if wanted.require_workload:
             self._supervisor.loop.after("required", wanted.resolve_seconds, self._require)
 
+    def follow_heir(self) -> None:
+        """The root has left its place to what it started."""
+        root = self._supervisor.root
+        if self._finder is not None and root is not None:
+            self._finder.take_root(root.identity)
+            self._looks = 0
+            self._look_early()
+
     def _look_early(self) -> None:
         known = self._recorded
         self.look()

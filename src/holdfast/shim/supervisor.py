@@ -74,6 +74,7 @@ class Supervisor:
         self.on_restart: list[Callable[[float], None]] = []  # with how long the attempt lived
         self.on_running: list[Callable[[], None]] = []
         self.on_exit: list[Callable[[], None]] = []  # before the reap: /proc still shows it
+        self.on_succession: list[Callable[[], None]] = []  # another process is the root now
         self.before_ending: list[Callable[[], None]] = []
         self.after_ending: list[Callable[[], None]] = []
         self.after_release: list[Callable[[], None]] = []  # nothing waits for the shim any more
@@ -187,6 +188,13 @@ class Supervisor:
     def _root_exit_known(self, facts: exits.ExitFacts) -> None:
         assert self.root is not None
         crash_point("shim.root-exited")
+        if self._root_is_child and facts.exit_code == 0:
+            from holdfast.process.heirs import find_heir
+
+            heir = find_heir(self.root, self.spec.command, self.inner.owns)
+            if heir is not None:
+                self._succeed(facts, heir)
+                return
         self.root_exit = facts
         for note in self.on_exit:
             self.guarded("exit", note)
@@ -199,6 +207,22 @@ class Supervisor:
         crash_point("shim.exit-recorded")
         self._reap_root()
         self.proceed()
+
+    def _succeed(self, facts: exits.ExitFacts, heir: HeldProcess) -> None:
+        """The root, such as `setsid CMD`, leaves CMD by design: that is the root from now on."""
+        assert self.root is not None
+        identity = heir.identity.to_json()
+        self.journal.record(
+            Kind.ROOT_EXITED, attempt=self.attempt, heir=identity, **facts.to_json()
+        )
+        crash_point("shim.exit-recorded")
+        former, self.root = self.root, heir  # who is the root is not reaped by the way
+        exits.reap_child(former)
+        former.close()
+        self.tree.add(heir.identity)
+        for note in self.on_succession:
+            self.guarded("succession", note)
+        self.watch_root()
 
     def _workload_exit_known(self, facts: exits.ExitFacts) -> None:
         self.workload_exit = facts
