@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from typing import Any
 
 import pytest
 
+from holdfast.process.finder import STAGES
+from holdfast.run.lifecycle import fold
 from holdfast.run.trace import read_rows
 from tests.support.running import ended, events_of, info_of, run_of, stop
 from tests.support.waiting import eventually
@@ -118,6 +121,47 @@ def test_W4_workers_of_a_workload_that_exits_first_are_leftovers(holdfast):
     assert (info.outcome, info.exit_code) == ("failed", 5)
     assert info.cleanup is not None
     assert info.cleanup["signalled"] == 1
+
+
+def test_W4_an_exit_is_recorded_for_the_workload_that_exited(holdfast, tmp_path):
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    fifo = os.open(go, os.O_RDWR)
+    run(holdfast, "sh", "-c", f"for i in 1 2 3 4 5; do head -n 1 {go}; done; exit 7")
+    stages: list[str] = []
+    for _ in range(STAGES):
+        stages.append(eventually(lambda: _workload_other_than(stages), why="the next program"))
+        os.write(fifo, b"go\n")
+    root = events_of("a", "attempt_started")[0]["root"]["token"]
+    assert eventually(lambda: _workload_other_than(stages), why="the shell itself") == root
+    # As it happened: one program, its exit, the next one. The last is the root, and lives.
+    told = [e for e in events_of("a") if e.get("workload") or e["kind"] == "workload_exited"]
+    kinds = [event["kind"] for event in told]
+    assert kinds == ["workload_resolved", "workload_exited"] * STAGES + ["workload_resolved"]
+    assert fold(run_of("a").directory.read_events().events).workload_exit is None
+    os.write(fifo, b"go\n")
+    info = ended("a")
+    os.close(fifo)
+    assert (info.exit_code, info.workload_exit_code) == (7, None)
+
+
+def _workload_other_than(known: list[str]) -> str | None:
+    workload = fold(run_of("a").directory.read_events().events).workload
+    return workload["token"] if workload and workload["token"] not in known else None
+
+
+def test_W4_a_workload_that_ends_with_its_root_has_its_code_recorded(holdfast, tmp_path):
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    fifo = os.open(go, os.O_RDWR)
+    run(holdfast, "sh", "-c", f"head -n 1 {go}; exit 7")
+    eventually(lambda: _workload_other_than([]), why="the workload is found")
+    os.write(fifo, b"go\n")
+    info = ended("a")
+    os.close(fifo)
+    assert info.workload is not None
+    assert (info.workload["comm"], info.workload_exit_code) == ("head", 0)
+    assert info.exit_code == 7
 
 
 @pytest.mark.parametrize(

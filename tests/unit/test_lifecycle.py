@@ -165,6 +165,26 @@ def test_members_add_up_and_snapshots_stay_as_they_were():
     assert folder.facts.members == {"a": "sh", "b": None}
 
 
+def test_the_exit_of_a_workload_is_not_that_of_the_next_one():
+    def resolved(token: str) -> tuple[Kind, dict[str, object]]:
+        return Kind.WORKLOAD_RESOLVED, {"resolution": "resolved", "workload": {"token": token}}
+
+    first, exited = resolved("a"), (Kind.WORKLOAD_EXITED, {"exit_code": 0})
+    assert fold(events(first, exited, first)).workload_exit == {"exit_code": 0}
+    assert fold(events(first, exited, resolved("b"))).workload_exit is None
+
+
+def test_an_heir_is_the_root_and_lives():
+    started = (Kind.ATTEMPT_STARTED, {"attempt": 1, "root": {"token": "a"}})
+    left = (Kind.ROOT_EXITED, {"attempt": 1, "exit_code": 0, "heir": {"token": "b"}})
+    facts = fold(events(started, left))
+    assert (facts.root, facts.root_exit) == ({"token": "b"}, None)
+    assert facts.attempts[0].ended_at is None
+    facts = fold(events(started, left, (Kind.ROOT_EXITED, {"attempt": 1, "exit_code": 3})))
+    assert facts.root_exit == {"attempt": 1, "exit_code": 3}
+    assert facts.attempts[0].exit_code == 3
+
+
 def test_an_exec_changes_the_name_and_not_the_identity():
     resolved = {
         "resolution": "resolved",

@@ -204,7 +204,9 @@ def _running(now: Facts, event: Event) -> None:
 
 
 def _workload_resolved(now: Facts, event: Event) -> None:
-    now["workload"] = event.facts.get("workload")
+    before, now["workload"] = now["workload"], event.facts.get("workload")
+    if (before or {}).get("token") != (now["workload"] or {}).get("token"):
+        now["workload_exit"] = None  # that was another one's
     now["workload_outlives_root"] = event.facts.get("outlives_root") is True
     now["wrappers"] = _objects(event.facts.get("wrappers"))
     now["resolution"] = event.facts.get("resolution")

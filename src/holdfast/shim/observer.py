@@ -139,9 +139,10 @@ class Observer:
 
     def _hold_workload(self, found: Resolution) -> None:
         root = self._supervisor.root
-        if found.workload is None or (
-            root is not None and found.workload.identity == root.identity
-        ):
+        if found.workload is None:
+            return
+        if root is not None and found.workload.identity == root.identity:
+            self._supervisor.let_go_of_workload()
             return
         try:
             held = found.workload.identity.hold()

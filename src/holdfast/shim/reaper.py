@@ -35,6 +35,12 @@ class Reaper:
         """Remember how this one ended, should it come back to us and be reaped here."""
         self._awaited = {held.identity.pid}
 
+    def forget(self, held: HeldProcess) -> None:
+        """Nobody wants to know any more how this one ended."""
+        self._awaited.discard(held.identity.pid)
+        self._reaped.pop(held.identity.pid, None)
+        self._loop.cancel(f"status {held.identity.pid}")
+
     def reap(self) -> None:
         """Reap every ended child that may be."""
         while True:

@@ -160,15 +160,21 @@ class Supervisor:
 
     def take_workload(self, held: HeldProcess, *, outlives_root: bool) -> None:
         """Watch a workload that is not the root; where it outlives the root, the run lasts."""
+        self.let_go_of_workload()
         self._workload_may_outlive = outlives_root
-        if self.workload is not None:
-            self.loop.unwatch(self.workload.fd)
-            self.workload.close()
         self.workload = held
-        self.workload_exit = None
         self.reaper.await_exit_of(held)
         self.tree.add(held.identity)
         self.watch_root()
+
+    def let_go_of_workload(self) -> None:
+        """Another is the workload now, or the root itself: how the former ends is not asked."""
+        if self.workload is not None:
+            self.loop.unwatch(self.workload.fd)
+            self.reaper.forget(self.workload)
+            self.workload.close()
+        self.workload = self.workload_exit = None
+        self._workload_may_outlive = False
 
     # --- something ends ----------------------------------------------------------------
 
@@ -188,6 +194,8 @@ class Supervisor:
     def _root_exit_known(self, facts: exits.ExitFacts) -> None:
         assert self.root is not None
         crash_point("shim.root-exited")
+        if self.workload and self.workload_exit is None and self.workload.has_exited():
+            self._workload_ended(0)  # before the root, which waited for it
         if self._root_is_child and facts.exit_code == 0:
             from holdfast.process.heirs import find_heir
 
@@ -226,9 +234,10 @@ class Supervisor:
 
     def _workload_exit_known(self, facts: exits.ExitFacts) -> None:
         self.workload_exit = facts
+        # Recorded first: the look may find that another is the workload by now.
+        self.journal.record(Kind.WORKLOAD_EXITED, **facts.to_json())
         for note in self.on_exit:
             self.guarded("exit", note)
-        self.journal.record(Kind.WORKLOAD_EXITED, **facts.to_json())
         self.proceed()
 
     def _reap_root(self) -> None:
