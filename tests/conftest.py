@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ settings.register_profile("ci", deadline=None, max_examples=50, print_blob=True)
 settings.register_profile("deep", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-ENDING_SECONDS = 5  # for processes that are about to end by themselves when their test returns
+ENDING_SECONDS = 20  # for processes that are about to end by themselves when their test returns
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +37,17 @@ def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     processes.end()
     if left:
         pytest.fail(f"the test left processes behind: {left}", pytrace=False)
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A directory that other users can reach; those of pytest are closed to them.
+
+    To open those would not do: every worker and every other pytest of the machine has them in use.
+    """
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="holdfast-test-") as name:
+        os.chmod(name, 0o755)
+        yield Path(name)
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def machine(tmp_path, monkeypatch):
     for name, script in STAND_INS.items():
         (programs / name).write_text(f"#!/bin/sh\n{script}\n")
         (programs / name).chmod(0o755)
-    (programs / "holdfast").write_text(f'#!/bin/sh\nexec {sys.executable} -m holdfast "$@"\n')
+    (programs / "holdfast").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m holdfast "$@"\n')
     (programs / "holdfast").chmod(0o755)
     config = tmp_path / ".config" / "holdfast" / "config.toml"
     config.parent.mkdir(parents=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -61,7 +62,7 @@ def test_the_window_follows(holdfast, terminal, shell):
     terminal.type("stty size", enter=True)
     terminal.wait_for("\n30 100\n")
     terminal.resize(77, 22)
-    terminal.type("stty size", enter=True)
+    terminal.type("until stty size | grep '^22 77'; do sleep 0.1; done", enter=True)
     terminal.wait_for("\n22 77\n")
     terminal.press("C-\\")
     terminal.wait_for("code=0")
@@ -151,7 +152,7 @@ def test_two_at_once_and_one_only_watches(holdfast, shell):
 
 
 def test_run_and_attach_at_once_in_one_line(holdfast, terminal):
-    line = " ".join(holdfast.argv())
+    line = shlex.join(holdfast.argv())
     terminal.type(f"clear; {line} attach $({line} run --pty sh -c 'stty size; read x')", enter=True)
     terminal.wait_for("\n30 100\n")
     terminal.type("", enter=True)
@@ -252,7 +253,7 @@ def test_what_cannot_be_attached_to(holdfast, shell):
 def _settings(terminal: Tmux) -> list[str]:
     """Of the terminal, as stty tells them to the shell in it."""
     terminal.type("clear; stty -a; echo 'all' told", enter=True)
-    return terminal.wait_for("all told").splitlines()[1:]
+    return terminal.wait_for("\nall told\n").partition("\nall told\n")[0].splitlines()[1:]
 
 
 def _children(name: str) -> str:

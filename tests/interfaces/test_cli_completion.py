@@ -44,7 +44,7 @@ def programs(tmp_path: Path) -> Path:
     (directory / "holdfast").write_text(
         "#!/bin/sh\n"
         'if [ "$1" = ls ]; then printf "fix-412\\nfix-9\\ntrain\\n"; exit; fi\n'
-        f'exec {sys.executable} -m holdfast "$@"\n'
+        f'exec "{sys.executable}" -m holdfast "$@"\n'
     )
     (directory / "holdfast").chmod(0o755)
     return directory

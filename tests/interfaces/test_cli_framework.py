@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -155,7 +156,7 @@ def run_in_shell(script: str, **options: Any) -> subprocess.CompletedProcess[str
 
 
 def test_a_closed_stdout_is_no_traceback(holdfast):
-    who = " ".join(holdfast.argv("who", os.getpid()))
+    who = shlex.join(holdfast.argv("who", os.getpid()))
     for closed in (">&-", ">&- 2>&-", ">&- 2>&- <&-"):
         done = run_in_shell(f"{who} {closed}; echo $?; {who} --json {closed}; echo $?")
         assert done.stdout.split() == ["0", "0"]
@@ -163,7 +164,7 @@ def test_a_closed_stdout_is_no_traceback(holdfast):
 
 
 def test_a_full_disk_behind_stdout_is_said(holdfast):
-    who = " ".join(holdfast.argv("who", os.getpid()))
+    who = shlex.join(holdfast.argv("who", os.getpid()))
     done = run_in_shell(f"{who} >/dev/full; echo $?")
     assert done.stdout.split() == ["1"]
     assert "No space left" in done.stderr
@@ -171,7 +172,7 @@ def test_a_full_disk_behind_stdout_is_said(holdfast):
 
 
 def test_a_reader_that_left_is_quiet(holdfast):
-    commands = " ".join(holdfast.argv("completion", "bash"))
+    commands = shlex.join(holdfast.argv("completion", "bash"))
     done = run_in_shell(f"{commands} | true; echo ${{PIPESTATUS[0]}}")
     assert done.stderr == ""
     assert done.stdout.split() in (["0"], ["141"])

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.process.identity import ProcessIdentity
+from tests.support import recycling
 from tests.support.cli_scenes import command_line
 from tests.support.features import needs
 from tests.support.kernel_lab import OTHER_UID, Place, run_in
@@ -46,6 +47,7 @@ class TestWho:
 
     def test_as_json_is_the_process(self, holdfast):
         with sleeper() as process:
+            recycling.await_state(process.pid, "S")
             known = holdfast("who", process.pid, "--json", expect=0).json
         assert set(known) == {"schema", "comm", "exe", "cmdline", "state"} | IDENTITY
         assert (known["comm"], known["cmdline"]) == ("sleep", ["sleep", "600"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -254,7 +255,7 @@ def test_pretty_makes_an_agents_stream_readable(holdfast, runs):
 
 def test_a_reader_that_leaves_ends_it_quietly(holdfast, runs):
     _end(runs, "sh", "-c", "seq 300000", name="x")
-    command = " ".join(holdfast.argv("logs", "x")) + " | head -1"
+    command = shlex.join(holdfast.argv("logs", "x")) + " | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, check=True)
     assert done.stdout == b"1\n"
     assert done.stderr == b""

@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.manage.views import COLUMNS
 from tests.support.records import iso, rewrite_events, rewrite_spec
+from tests.support.running import settled
 from tests.support.shims import kill_shim, kill_workload
 from tests.support.waiting import eventually
 
@@ -31,6 +32,7 @@ def _rows(text: str) -> dict[str, dict[str, str]]:
 def _end(runs, *argv, **options):
     run = runs.start(argv, **options)
     assert run.wait(20).state == "ended"
+    settled(run.id)
     return run
 
 

@@ -16,9 +16,9 @@ SECRET = "sk-1234567890abcdefghij"
 GROWS = """
 import time
 kept = []
-for _ in range(5):
+for seconds in (0.1, 0.1, 0.1, 0.1, 0.8):
     kept.append(bytearray(b"x") * 8_000_000)
-    time.sleep(0.2)
+    time.sleep(seconds)
 """
 
 

@@ -7,13 +7,13 @@ import os
 import re
 import signal
 import subprocess
-import sys
 
 import pytest
 
 from tests.support import run_scenes
 from tests.support.features import needs
 from tests.support.kernel_lab import Place, run_in, start_in
+from tests.support.recovering import kill_shim
 from tests.support.running import (
     ended,
     environment_of,
@@ -26,6 +26,7 @@ from tests.support.running import (
     wait_for_output,
 )
 from tests.support.waiting import eventually
+from tests.support.watched import PYTHON
 
 
 @pytest.fixture
@@ -384,13 +385,16 @@ def test_foreground_survives_its_shim(holdfast):
         holdfast, "-n", "a", "--stdin", "pipe", "sh", "-c", "read x; exit 4"
     ) as process:
         eventually(lambda: info_of("a").state == "running", ignoring=(Exception,))
-        shim = info_of("a").shim
-        assert shim is not None
-        os.kill(shim["pid"], signal.SIGKILL)
-        eventually(lambda: info_of("a").state == "running" and info_of("a").shim != shim)
+        shim = kill_shim("a")
+        eventually(lambda: _has_another_shim("a", shim["token"]), why="it was adopted")
         holdfast("send", "a", "x", expect=0)
         assert process.wait(30) in (4, 125)  # 125 where only a parent can see the exit status
     assert ended("a").exit_code in (4, None)
+
+
+def _has_another_shim(name: str, token: str) -> bool:
+    info = info_of(name)
+    return info.state == "running" and info.shim is not None and info.shim["token"] != token
 
 
 def test_as_pid_1_only_in_the_foreground(holdfast, tmp_path):
@@ -469,7 +473,7 @@ def agent(tmp_path):
     """A program called claude that begins its stream as the real one does."""
     path = tmp_path / "bin" / "claude"
     path.parent.mkdir()
-    path.write_text(f"#!{sys.executable}\n{FAKE_AGENT}")
+    path.write_text(f"#!{PYTHON}\n{FAKE_AGENT}")
     path.chmod(0o755)
     return path
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import signal
 import subprocess
@@ -10,6 +12,7 @@ import time
 import pytest
 
 from tests.support.running import ended, info_of, is_alive, stop, wait_for_output, workload_pid
+from tests.support.waiting import eventually
 
 STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
 
@@ -154,11 +157,18 @@ def test_wait_gives_up_when_the_time_is_up(holdfast):
 def test_an_interrupted_wait_stops_no_run(holdfast):
     holdfast("run", "-n", "a", "sleep", "60", expect=0)
     with subprocess.Popen(holdfast.argv("wait", "a")) as waiting:
-        time.sleep(0.5)  # where it is interrupted does not matter
+        eventually(lambda: _has_a_socket(waiting.pid), why="it asks the shim")
         waiting.send_signal(signal.SIGINT)
         assert waiting.wait(30) in (130, -signal.SIGINT)
     assert info_of("a").state == "running"
     stop(holdfast, "a")
+
+
+def _has_a_socket(pid: int) -> bool:
+    names = os.listdir(f"/proc/{pid}/fd")
+    with contextlib.suppress(FileNotFoundError):  # closed since it was listed
+        return any("socket:" in os.readlink(f"/proc/{pid}/fd/{name}") for name in names)
+    return False
 
 
 def test_a_wait_ends_when_somebody_stops_the_run(holdfast):

@@ -34,7 +34,7 @@ def _kinds(name: str) -> list[str]:
 def ends_when_full(path: str) -> Facts:
     """Full before the end: the reserve takes the ending."""
     home = _small_home(path)
-    gate = Path("/tmp") / f"gate-{os.getpid()}"
+    gate = home.parent / "gate"  # on another disk
     holdfast("run", "-n", "a", *gated(gate, "exit 42"))
     fill(str(home / "fill"))
     gate.touch()
@@ -60,7 +60,7 @@ def ends_when_full(path: str) -> Facts:
 def ends_without_a_reserve(path: str) -> Facts:
     """A disk so full that even the reserve is gone: nothing is told before it is recorded."""
     home = _small_home(path)
-    gate = Path("/tmp") / f"gate-{os.getpid()}"
+    gate = home.parent / "gate"  # on another disk
     holdfast("run", "-n", "a", *gated(gate, "exit 42"))
     root = events_of("a", "attempt_started")[0]["root"]
     # Give the reserve back behind the shim's back: a truncation to the present size does.
@@ -104,7 +104,7 @@ def stops_when_full(path: str) -> Facts:
 def adopts_when_full(path: str) -> Facts:
     """The shim dies, and an adopter comes, on a full disk."""
     home = _small_home(path)
-    gate = Path("/tmp") / f"gate-{os.getpid()}"
+    gate = home.parent / "gate"  # on another disk
     holdfast("run", "-n", "a", *gated(gate, "exit 42"))
     kill_shim("a")
     fill(str(home / "fill"))

@@ -55,7 +55,7 @@ def walk_into_another_namespace() -> Facts:
         with held_child:
             facts["inner child ended"] = held_child.has_exited()
         facts["stranger untouched"] = stranger.untouched()
-        facts["its child lives"] = _state(below) == "S"
+        facts["its child lives"] = recycling.await_state(below, "S") == "S"
         os.kill(below, signal.SIGKILL)
         stranger.end()
         return facts
@@ -65,11 +65,6 @@ def _with_a_child() -> None:
     if os.fork() == 0:
         signal.pause()
         os._exit(0)
-
-
-def _state(pid: int) -> str:
-    with open(f"/proc/{pid}/stat", "rb") as file:
-        return file.read().rpartition(b")")[2].split()[0].decode()
 
 
 def _await_child(pid: int) -> int:

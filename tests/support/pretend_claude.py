@@ -18,7 +18,7 @@ from pathlib import Path
 def install(directory: Path) -> str:
     """A `claude` in that directory; its path."""
     program = directory / "claude"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} {__file__} "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{__file__}" "$@"\n')
     program.chmod(0o755)
     return str(program)
 

@@ -75,7 +75,7 @@ def wait_gone(process: dict[str, Any]) -> None:
 
 def gated(gate: Path, then: str) -> list[str]:
     """A command that writes until the gate's file appears, and then does what is asked."""
-    return ["sh", "-c", f"while [ ! -e {gate} ]; do echo tick; sleep 0.02; done; {then}"]
+    return ["sh", "-c", f"while [ ! -e '{gate}' ]; do echo tick; sleep 0.02; done; {then}"]
 
 
 def log_bytes(name: str) -> int:

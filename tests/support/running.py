@@ -36,6 +36,17 @@ def ended(name: str, timeout: float = 30) -> RunInfo:
     return eventually(look, timeout, f"{name} has ended")
 
 
+def settled(name: str, timeout: float = 30) -> RunInfo:
+    """The run, once it has ended and its shim is gone: nothing is written or changes any more."""
+    ended(name, timeout)
+
+    def look() -> RunInfo | None:
+        info = info_of(name)
+        return info if info.shim is None or info.shim["verdict"] != "SAME" else None
+
+    return eventually(look, timeout, f"the shim of {name} is gone")
+
+
 def output_of(name: str) -> bytes:
     return run_of(name).output()
 
@@ -123,7 +134,8 @@ def stop(holdfast: CommandLine, *names: str) -> None:
 
 
 def environment_of(name: str) -> dict[str, str]:
-    """The environment that a workload shows the kernel."""
-    data = Path(f"/proc/{workload_pid(name)}/environ").read_bytes()
+    """The environment that a workload shows the kernel; in the middle of its exec that is empty."""
+    path = Path(f"/proc/{workload_pid(name)}/environ")
+    data = eventually(path.read_bytes, why="its exec is over")
     pairs = (entry.partition(b"=") for entry in data.split(b"\0") if entry)
     return {os.fsdecode(key): os.fsdecode(value) for key, _, value in pairs}

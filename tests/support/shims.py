@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 from holdfast.manage.runs import Run
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.signals import send_signal
+from tests.support.waiting import eventually
 
 
 def kill_shim(run: Run) -> ProcessIdentity:
@@ -20,10 +22,12 @@ def kill_shim(run: Run) -> ProcessIdentity:
 
 
 def kill_workload(run: Run) -> ProcessIdentity:
-    """`kill -9` the run's workload, and see it gone."""
+    """`kill -9` the workload of a run without a shim, and see it gone."""
     document = run.info().workload
     assert document is not None
     workload = ProcessIdentity.from_json(document)
     assert send_signal(workload, signal.SIGKILL).delivered
     assert workload.wait(10)
+    # Until it is reaped, by whoever is its parent now, the zombie tells how it ended.
+    eventually(lambda: not os.path.exists(f"/proc/{workload.pid}"), why="it is reaped")
     return workload

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -114,9 +115,12 @@ def test_D1_stop_and_wait_adopt_what_they_meet(holdfast, tmp_path):
     assert (final.outcome, final.signal) == ("stopped", signal.SIGTERM)
     assert final.cleanup["survivors"] == []
 
-    gate.touch()
-    orphan(holdfast, "b", "sh", "-c", "sleep 1; exit 7")
-    assert holdfast("wait", "b", timeout=60).returncode == 7
+    another = tmp_path / "another gate"
+    orphan(holdfast, "b", *gated(another, "exit 7"))
+    with subprocess.Popen(holdfast.argv("wait", "b"), stdout=subprocess.DEVNULL) as waiting:
+        eventually(lambda: len(events_of("b", "supervised")) == 2, why="it was adopted")
+        another.touch()
+        assert waiting.wait(60) == 7
 
 
 def test_D1_stop_orphans_on_request(holdfast):
@@ -151,7 +155,9 @@ sys.exit(5)
 
 def test_D1_leftovers_of_an_orphan_are_stopped_by_its_adopter(holdfast, tmp_path):
     gate = tmp_path / "gate"
-    orphan(holdfast, "a", sys.executable, "-c", LEAVES_A_DAEMON, gate)
+    holdfast("run", "-n", "a", sys.executable, "-c", LEAVES_A_DAEMON, gate, expect=0)
+    eventually(lambda: len(_members("a")) == 2, why="the shim has seen the daemon")
+    kill_shim("a")
     recovered(holdfast)
     gate.touch()
     final = over("a")
@@ -159,6 +165,10 @@ def test_D1_leftovers_of_an_orphan_are_stopped_by_its_adopter(holdfast, tmp_path
     assert final.cleanup["signalled"] == 1
     assert final.cleanup["survivors"] == []
     assert final.cleanup["complete"] is None, "an adopter is no subreaper: a fork may be missed"
+
+
+def _members(name):
+    return [one["token"] for event in events_of(name, "members_seen") for one in event["members"]]
 
 
 def test_D1_below_a_pid_1_that_never_reaps():

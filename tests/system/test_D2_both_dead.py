@@ -12,7 +12,7 @@ from tests.support import recovery_scenes
 from tests.support.features import needs
 from tests.support.kernel_lab import Place, run_in
 from tests.support.recovering import kill, kill_shim, known, recovered, shim_is_dead, wait_gone
-from tests.support.running import events_of, output_of, run_of, wait_for_output
+from tests.support.running import events_of, output_of, run_of, settled, wait_for_output
 
 
 def _started(holdfast, *words):
@@ -77,8 +77,7 @@ def test_D2_a_recycled_workload_is_gone_and_the_stranger_is_left_alone():
 
 def test_D2_the_summary_can_be_rebuilt(holdfast):
     _started(holdfast, "true")
-    holdfast("wait", "a", expect=0)
-    before_it = known("a")
+    before_it = settled("a")
     summary = Path(run_of("a").directory.summary_path)
     before = json.loads(summary.read_bytes())
     summary.unlink()

@@ -13,12 +13,12 @@ from holdfast.run.names import new_id
 from tests.support.features import needs
 from tests.support.kernel_lab import OTHER_UID
 from tests.support.recovering import kill, known, orphan, recovered, wait_gone
-from tests.support.running import events_of, run_of, stop
+from tests.support.running import events_of, run_of, settled, stop
 
 
 def _ended_run(holdfast):
     holdfast("run", "-n", "a", "sh", "-c", "echo hello; exit 3", expect=0)
-    holdfast("wait", "a", expect=3)
+    assert settled("a").exit_code == 3
     return run_of("a").directory
 
 

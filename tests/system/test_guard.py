@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -126,8 +127,12 @@ def test_a_command_that_closes_the_lock_is_still_guarded(holdfast, path):
 
 
 def _open_descriptors(pid: int, path: Path) -> list[str]:
-    directory = f"/proc/{pid}/fd"
-    return [fd for fd in os.listdir(directory) if os.readlink(f"{directory}/{fd}") == str(path)]
+    directory, found = f"/proc/{pid}/fd", []
+    for fd in os.listdir(directory):
+        with contextlib.suppress(FileNotFoundError):  # closed since it was listed
+            if os.readlink(f"{directory}/{fd}") == str(path):
+                found.append(fd)
+    return found
 
 
 def test_a_library_user_behind_a_guard_may_hold_the_same_file(holdfast, path):
@@ -175,7 +180,7 @@ def test_I6_bad_content_is_never_started_over(holdfast, path, content):
 
 
 def test_the_commands_signals_are_as_without_a_guard(holdfast, path):
-    command = " ".join(holdfast.argv("guard", path))
+    command = shlex.join(holdfast.argv("guard", path))
     script = f"trap '' USR1; exec {command} sh -c 'cat /proc/$$/status'"
     shown = subprocess.check_output(["sh", "-c", script], text=True)
     ignored = int(re.findall(r"SigIgn:\s*(\w+)", shown)[0], 16)
@@ -185,7 +190,7 @@ def test_the_commands_signals_are_as_without_a_guard(holdfast, path):
 
 
 def test_a_closed_stdout_never_becomes_the_pid_file(holdfast, path):
-    command = " ".join(holdfast.argv("guard", path))
+    command = shlex.join(holdfast.argv("guard", path))
     script = f"{command} sh -c 'echo lost; cat {path} >&2' >&- <&-"
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True)
     recorded = done.stderr.splitlines()[-1]

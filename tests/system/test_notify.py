@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -15,6 +16,8 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.manage.info import read_facts
+from holdfast.process.identity import ProcessIdentity
+from holdfast.shim.inner import InnerRuns
 from holdfast.shim.notify import MOST_AT_ONCE, Notifier
 from tests.support.features import needs
 from tests.support.recovering import kill_shim
@@ -202,6 +205,24 @@ def test_it_is_not_of_the_run_nor_is_what_it_leaves_behind(holdfast, tmp_path):
     end_notices(info.id)
 
 
+def test_a_notice_is_told_from_a_member_in_the_middle_of_its_exec(holdfast, tmp_path):
+    """There the kernel shows an empty environment for a moment: the stamp must not be missed."""
+    holdfast("run", "-n", "a", "--notify", "true", "true", expect=0)
+    ended("a")
+    directory = run_of("a").directory
+    script = tmp_path / "again"
+    script.write_text('#!/bin/sh\nexec "$0"\n')
+    script.chmod(0o755)
+    env = {**os.environ, "HOLDFAST_NOTICE_OF": directory.id}
+    with subprocess.Popen([str(script)], env=env) as notice:
+        try:
+            identity = ProcessIdentity.of(notice.pid)
+            inner = InnerRuns(directory)
+            assert all(inner.owns(identity) for _ in range(2000))
+        finally:
+            notice.kill()
+
+
 def test_notices_that_pile_up_are_left_out_and_that_is_noted(holdfast):
     holdfast("run", "-n", "a", "true", expect=0)
     ended("a")
@@ -224,7 +245,7 @@ def test_notices_that_pile_up_are_left_out_and_that_is_noted(holdfast):
 
 
 def test_a_run_that_a_notifier_starts_is_a_run_of_its_own(holdfast):
-    line = " ".join(holdfast.argv("run", "-n", "next", "sleep", "600"))
+    line = shlex.join(holdfast.argv("run", "-n", "next", "sleep", "600"))
     holdfast("run", "-n", "a", "--notify", line, "true", expect=0)
     eventually(lambda: info_of("next").state == "running", why="it runs", ignoring=(HoldfastError,))
     info = info_of("next")

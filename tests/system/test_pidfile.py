@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -79,14 +78,6 @@ BAD_CONTENT = {
     "json start negative": b'{"pid": 42, "startToken": -3}',
     "json deep": b'{"pid": ' + b"[" * 3000,
 }
-
-
-@pytest.fixture
-def shared():
-    """A directory that other users can reach; those of pytest are closed to them."""
-    with tempfile.TemporaryDirectory(dir="/tmp", prefix="holdfast-test-") as name:
-        os.chmod(name, 0o755)
-        yield Path(name)
 
 
 def lstart(pid: int, seconds: int = 0, zone: str | None = None) -> str:
@@ -500,6 +491,7 @@ class TestAttacks:
         needs("root")
         path = shared / "x.pid"
         path.write_text(f"{os.getpid()} {ProcessIdentity.current().token}\n")
+        path.chmod(0o644)
         other = Place(pid_namespace=False, uid=OTHER_UID)
         seen = run_in(other, scenes.read, path=str(path))
         assert seen["code"] == "read"

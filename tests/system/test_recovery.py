@@ -15,6 +15,7 @@ from tests.support.features import needs
 from tests.support.kernel_lab import Place, run_in
 from tests.support.recovering import kill, kill_shim, known, orphan, recovered, wait_gone
 from tests.support.running import events_of, run_of, stop
+from tests.support.waiting import eventually
 
 
 def test_other_namespaces_and_the_users_word():
@@ -149,9 +150,18 @@ def test_a_command_that_cannot_be_started_again_did_start_once(holdfast, tmp_pat
 
 def test_a_shim_whose_directory_was_removed_by_force_ends_with_its_workload(holdfast, tmp_path):
     """`rm -rf` of the whole home: nothing can be recorded any more, and nothing lingers."""
-    holdfast("run", "-n", "a", "sleep", "1.5", expect=0)
+    gate = tmp_path.parent / f"{tmp_path.name}-gate"
+    os.mkfifo(gate)
+    holdfast("run", "-n", "a", "sh", "-c", f"read line <'{gate}'", expect=0)
     shim = ProcessIdentity.from_json(known("a").shim)
-    for name in os.listdir(tmp_path):
-        shutil.rmtree(tmp_path / name)
+    eventually(lambda: _removed(tmp_path), why="the shim writes nothing in between")
     assert shim.verdict() is Verdict.SAME
+    gate.write_text("\n")
     assert shim.wait(30), "the shim ends by itself"
+
+
+def _removed(home):
+    """Whether nothing is left below it: the shim may write while it is removed."""
+    for name in os.listdir(home):
+        shutil.rmtree(home / name, ignore_errors=True)
+    return not os.listdir(home)

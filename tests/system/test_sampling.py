@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -211,7 +212,7 @@ def test_what_a_short_program_used_is_seen_before_its_reap():
 
 
 def test_forks_of_a_shell_and_filters_are_not_counted_with_the_workload():
-    text = " ".join(faulty("hog60"))
+    text = shlex.join(faulty("hog60"))
     with Watched(["sh", "-c", f"({text}; true) | cat"]) as watched:
         watched.until(lambda: watched.resolution.workload is not None, "it runs")
         watched.for_samples(2)
@@ -223,9 +224,11 @@ def test_forks_of_a_shell_and_filters_are_not_counted_with_the_workload():
 
 
 def test_a_zombie_and_a_vanished_process_are_no_fault():
-    ended = subprocess.Popen([PYTHON, "-S", "-c", "pass"])
+    ended = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     living = subprocess.Popen(PAUSE, stdout=subprocess.PIPE)
     members = [member(living.pid), member(ended.pid)]
+    assert ended.stdin is not None
+    ended.stdin.close()
     os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
     sampler = Sampler()
     try:

@@ -206,10 +206,15 @@ def test_W4_exec_is_a_fact_and_keeps_the_identity():
         assert watched.anomalies == []
 
 
-def test_W4_workers_that_outlive_the_root_are_leftovers():
-    code = "import os, signal; os.fork() or signal.pause(); print('ready', flush=True)"
+def test_W4_workers_that_outlive_the_root_are_leftovers(tmp_path):
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    code = "import os, signal, sys; os.fork() or signal.pause(); open(sys.argv[1]).read()"
+    command = [PYTHON, "-S", "-c", code, str(gate)]
     for expected in (None, "python"):
-        with Watched([PYTHON, "-S", "-c", code], interval=0.02, expected=expected) as watched:
+        with Watched(command, interval=0.02, expected=expected) as watched:
+            watched.until(lambda: watched.resolution.workload is not None, "the root is seen")
+            gate.write_text("")
             watched.until(lambda: watched.process.poll() is not None, "the root exits")
             members = watched.tree.walk()
             resolution = watched.finder.look(members)
@@ -226,6 +231,7 @@ def test_W4_workers_that_outlive_the_root_are_leftovers():
 def test_L11_setsid_leaves_a_workload_that_the_run_lasts_for():
     with Watched(["setsid", *HOG], interval=0.05) as watched:
         assert_it_is_the_hog(watched)
+        watched.until(lambda: watched.process.poll() is not None, "the root exits")
         assert watched.process.poll() == 0
         assert watched.resolution.workload is not None
         assert watched.finder.root == watched.resolution.workload.identity

@@ -7,6 +7,8 @@ nobody's: a daemon that it leaves comes back to the shim, which is the subreaper
 
 from __future__ import annotations
 
+import time
+
 from holdfast.errors import HoldfastError
 from holdfast.lean import json_text
 from holdfast.process import procfs
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from holdfast.run.spec import RunSpec
 
 NOTICE_STAMP = "HOLDFAST_NOTICE_OF"  # of a --notify command and whatever it starts
+_EXEC_LOOKS = 50  # at a process in the middle of an exec, which takes microseconds
+_EXEC_PAUSE_SECONDS = 0.001
 
 
 class InnerRuns:
@@ -41,7 +45,7 @@ class InnerRuns:
             return True
         # Not recorded yet, or a child of an inner orphan: the stamp spares, it never condemns.
         try:
-            environment = procfs.environment(identity.pid)
+            environment = _environment(identity.pid)
         except HoldfastError:
             return False
         told = [*inner, self._outer.id] if notifies else inner
@@ -86,6 +90,23 @@ class InnerRuns:
                 call.close()
                 del self._calls[run_id]
         return list(self._calls)
+
+
+def _environment(pid: int) -> dict[str, str]:
+    """The environment, also where an exec is under way.
+
+    In the middle of an exec the kernel shows neither environment nor arguments, so a notice would
+    pass for a member (test_a_notice_is_told_from_a_member_in_the_middle_of_its_exec). Arguments
+    without an environment are an empty environment.
+    """
+    for _ in range(_EXEC_LOOKS):
+        environment = procfs.environment(pid)
+        if environment:
+            return environment
+        if procfs.command_line(pid):
+            break  # the exec has ended since, or there is none
+        time.sleep(_EXEC_PAUSE_SECONDS)
+    return procfs.environment(pid)
 
 
 def _is_independent(inner: RunDirectory) -> bool:
