@@ -22,3 +22,6 @@ else
     .venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip >/dev/null
     .venv/bin/python -m pip install --quiet --quiet --disable-pip-version-check --editable '.[dev]'
 fi
+
+# Where Python is told not to write bytecode, every start of a command would compile all of it.
+.venv/bin/python -m compileall -q src

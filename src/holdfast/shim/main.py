@@ -122,8 +122,9 @@ def _forget_the_launcher() -> None:
     above = [n for n in sys.modules if n.startswith(("holdfast.cli", "holdfast.manage"))]
     if not above:
         return
-    for name in (*above, "__main__"):
+    for name in above:
         vars(sys.modules[name]).clear()
+    vars(sys.modules["__main__"]).pop("re", None)  # a console script as pip makes it
     for name in list(sys.modules):
         # Only let go of, not cleared: whatever else still uses it keeps it.
         if name in above or name.partition(".")[0] in _OF_THE_LAUNCHER:
