@@ -65,7 +65,7 @@ def wants_details(args: Namespace) -> bool:
 def never_started(run: Run, facts: RunFacts) -> Failed:
     """The error of a run whose command could not be started; the code is a shell's."""
     ending, info = facts.ending or {}, run.info()
-    what = str(ending.get("evidence") or "the run's shim died before the command was started")
+    what = str(ending.get("evidence") or f"the run's shim died: {info.evidence}")
     error = Failed(what, hint=f"holdfast status {info.name}", document=info.to_json())
     error.code = "never-started"
     error.exit_code = run_exit_code(Outcome.NEVER_STARTED, ending.get("exit_code"), None)

@@ -24,10 +24,16 @@ if TYPE_CHECKING:
     from holdfast.manage.steps import Steps
 
 READY_SECONDS = 60.0  # an exec from a dead network drive can hang: the run then is `starting`
-_BOOT = (
-    "import sys; sys.path.insert(0, sys.argv[1]);"
-    " from holdfast.shim.main import main; main(sys.argv[2:])"
-)
+_BOOT = """import sys
+sys.path.insert(0, sys.argv[1])
+try:
+    from holdfast.shim.main import main
+except BaseException as error:
+    from holdfast.run.crashnote import leave_note
+    leave_note(sys.argv[3], error)
+    raise
+main(sys.argv[2:])
+"""
 _TIDY = (
     "import sys; sys.path.insert(0, sys.argv[1]);"
     " from holdfast.manage.retention import main; main(sys.argv[2])"
@@ -147,9 +153,14 @@ def _fork_shim(words: Callable[[], Sequence[str]], ready_fd: int) -> int:
         os.setsid()  # go on in a grandchild, which nobody has to reap
         if os.fork():
             end(0)
-        # Loaded by whom it is for: a fork has to copy whatever is touched after it.
-        from holdfast.shim.main import run_shim
+        try:
+            # Loaded by whom it is for: a fork has to copy whatever is touched after it.
+            from holdfast.shim.main import run_shim
+        except BaseException as error:
+            from holdfast.run.crashnote import leave_note
 
+            leave_note(words()[1], error)
+            raise
         told = words()
         if told:
             mode, path, request = told

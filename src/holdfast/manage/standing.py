@@ -66,7 +66,7 @@ def stand(
     if is_restart_due(facts):
         return facts, _restart_due(facts)
     if facts.root is None:
-        return facts, _never_started(spec, facts)
+        return facts, _never_started(directory, spec, facts)
     return facts, _unsupervised(facts)
 
 
@@ -118,15 +118,19 @@ def _restart_due(facts: RunFacts) -> Standing:
     return Standing(State.STARTING, None, "; ".join([*said, due]), looks)
 
 
-def _never_started(spec: RunSpec, facts: RunFacts) -> Standing:
-    launcher = ProcessIdentity.from_json(spec.launcher)
+def _never_started(directory: RunDirectory, spec: RunSpec, facts: RunFacts) -> Standing:
+    from holdfast.run.crashnote import read_reason
+
+    launcher, reason = ProcessIdentity.from_json(spec.launcher), read_reason(directory.path)
     look = launcher.look()
-    if look.verdict is Verdict.SAME and facts.shim is None:
+    # A launcher that lives waits for a shim, unless that has failed already.
+    if look.verdict is Verdict.SAME and facts.shim is None and reason is None:
         return Standing(State.STARTING, None, f"launcher {launcher.pid} SAME is starting it", {})
     if look.verdict is Verdict.UNKNOWN:
         return unknown(f"nobody holds the lock; {look.evidence}")
     evidence = "nobody holds the lock and no command was started (not yet recorded)"
-    return Standing(State.ENDED, Outcome.NEVER_STARTED, evidence, {})
+    failed = "" if reason is None else f"; a shim failed: {reason}"
+    return Standing(State.ENDED, Outcome.NEVER_STARTED, evidence + failed, {})
 
 
 def _unsupervised(facts: RunFacts) -> Standing:

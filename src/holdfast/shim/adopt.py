@@ -11,6 +11,7 @@ from holdfast.process import here, libc
 from holdfast.process.clock import boottime
 from holdfast.process.identity import HeldProcess, ProcessIdentity, Proof
 from holdfast.process.tree import Cleanup
+from holdfast.run.crashnote import read_reason
 from holdfast.run.crashpoints import crash_point, set_role
 from holdfast.run.directory import RunDirectory
 from holdfast.run.doubts import doubt_length, doubt_origin, has_summary
@@ -125,7 +126,8 @@ class Adoption:
             self._supervise(self.supervisor.start_attempt)
             return
         if facts.root is None:
-            self._record("the shim or its launcher died before the command was started")
+            died = "the shim or its launcher died before the command was started"
+            self._record("; ".join((died, *self._last_words())))
             self._never_began({"exit_code": 125, "error": "never started"})
             return
         root, workload = self._find_root(facts), self._find_workload(facts)
@@ -269,10 +271,15 @@ class Adoption:
         if facts.shim is not None:
             shim = ProcessIdentity.from_json(facts.shim)
             said.append(f"shim {shim.pid} {shim.verdict().value}")
+            said.extend(self._last_words())
         said.extend(one.look.evidence for one in found)
         if found and not any(one.held for one in found):
             said.append(f"last seen alive at {self.supervisor.last_seen_at}")
         return said
+
+    def _last_words(self) -> list[str]:
+        reason = read_reason(self.supervisor.directory.path)
+        return [] if reason is None else [f"a shim failed: {reason}"]
 
 
 def _exit_facts(event: dict[str, Any]) -> exits.ExitFacts:

@@ -150,7 +150,13 @@ def run_shim(mode: str, path: str, ready_fd: int, request: str | None = None) ->
 
         serve = adopt
         arguments = (path, ready_fd, read_json(request) if request else None)
-    serve(*arguments)
+    try:
+        serve(*arguments)
+    except BaseException as error:
+        from holdfast.run.crashnote import leave_note
+
+        leave_note(path, error)
+        raise
 
 
 if __name__ == "__main__":
