@@ -146,6 +146,35 @@ def test_D6_a_later_version_is_kept_even_by_force(holdfast):
     assert "unknown" in told.stderr
 
 
+def test_D6_an_orphan_of_an_earlier_version_is_adopted_and_stopped(holdfast):
+    orphan(holdfast, "a", "sleep", "600")
+    path = Path(run_of("a").directory.spec_path)
+    document = json.loads(path.read_bytes())
+    # As written by a Holdfast that did not know these yet.
+    for name in ("window", "worktree", "resumed_from"):
+        del document[name]
+    for name in ("resolve_seconds", "independent", "grace_seconds"):
+        del document["wanted"][name]
+    path.write_text(json.dumps(document))
+    assert known("a").state is State.ORPHANED
+    assert recovered(holdfast)["a"]["action"] == "adopted"
+    stop(holdfast, "a")
+    assert settled("a").outcome == "stopped"
+
+
+def test_D6_an_orphan_with_an_unknown_field_is_kept_as_it_is(holdfast):
+    orphan(holdfast, "a", "sleep", "600")
+    directory = run_of("a").directory
+    content = Path(directory.spec_path).read_bytes()
+    document = json.loads(content)
+    document["wanted"]["new_limit"] = 1
+    Path(directory.spec_path).write_text(json.dumps(document))
+    _is_kept_as_unknown(holdfast, directory)
+    assert "new_limit" in known("a").evidence
+    Path(directory.spec_path).write_bytes(content)
+    stop(holdfast, "a")
+
+
 def test_D6_a_copy_inside_the_home_is_not_believed(holdfast):
     orphan(holdfast, "a", "sleep", "600")
     directory = run_of("a").directory

@@ -132,10 +132,35 @@ def test_a_spec_survives_its_file():
 
 
 @pytest.mark.parametrize("field", [name for name in RunSpec._fields if name != "schema"])
-def test_a_spec_that_lacks_a_field_is_damaged(field: str):
+def test_a_spec_that_lacks_a_field_is_damaged_unless_it_has_a_default(field: str):
     document = a_spec().to_json()
     del document[field]
+    if field in RunSpec._defaults:
+        assert getattr(RunSpec.from_json(document), field) == RunSpec._defaults[field]
+        return
     with pytest.raises(DamagedRecord, match=field):
+        RunSpec.from_json(document)
+
+
+def test_a_spec_without_a_schema_is_damaged():
+    document = a_spec().to_json()
+    del document["schema"]
+    with pytest.raises(DamagedRecord):
+        RunSpec.from_json(document)
+
+
+@pytest.mark.parametrize("field", Wanted._fields)
+def test_what_an_earlier_version_could_not_ask_for_was_not_asked_for(field: str):
+    document = a_spec().to_json()
+    del document["wanted"][field]
+    assert getattr(RunSpec.from_json(document).wanted, field) == Wanted._defaults[field]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_D6_a_field_that_we_do_not_know_is_a_later_versions(inside: bool):
+    document = a_spec().to_json()
+    (document["wanted"] if inside else document)["surprise"] = 1
+    with pytest.raises(LaterVersion, match="surprise"):
         RunSpec.from_json(document)
 
 
@@ -148,13 +173,13 @@ def test_a_spec_that_lacks_a_field_is_damaged(field: str):
         ("pty", 1),
         ("name", "../x"),
         ("id", "short"),
-        ("wanted", {}),
+        ("wanted", None),
+        ("wanted", {"grace_seconds": None}),
         ("wanted", {**Wanted().as_dict(), "grace_seconds": "10"}),
         ("wanted", {**Wanted().as_dict(), "grace_seconds": float("nan")}),
         ("wanted", {**Wanted().as_dict(), "log_max_bytes": True}),
         ("schema", 0),
         ("schema", "1"),
-        ("surprise", 1),
     ],
 )
 def test_a_spec_with_a_wrong_value_is_damaged(field: str, value: object):

@@ -1,11 +1,13 @@
-"""Reads records from JSON strictly: what is missing, surplus or of a wrong type is an error.
+"""Reads records from JSON strictly: what is missing or of a wrong type is damage.
 
-The types are those that the record's own annotations spell, so no field can be left unchecked.
+The types are those that the record's own annotations spell, so no field can be left unchecked. A
+field with a default may be missing, since an earlier Holdfast did not know it; one that we don't
+know is a later one's.
 """
 
 from __future__ import annotations
 
-from holdfast.errors import DamagedRecord
+from holdfast.errors import DamagedRecord, LaterVersion
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,11 +67,11 @@ def mismatch(annotation: str, value: object) -> str | None:
 
 
 def read_fields(record: type[Record], document: object, what: str) -> dict[str, Any]:
-    """The record's fields out of a JSON object, or DamagedRecord that names the first fault."""
+    """The record's fields out of a JSON object; DamagedRecord or LaterVersion name the fault."""
     if not isinstance(document, dict):
         raise damaged(what, "is not a JSON object")
     if document.keys() != record._names:
-        raise damaged(what, _wrong_fields(record, document))
+        document = _completed(record, document, what)
     for name, annotation in _checked_fields(record):
         expected = mismatch(annotation, document[name])
         if expected is not None:
@@ -79,12 +81,20 @@ def read_fields(record: type[Record], document: object, what: str) -> dict[str, 
     return dict(document)
 
 
-def _wrong_fields(record: type[Record], document: dict[Any, Any]) -> str:
+def _completed(record: type[Record], document: dict[Any, Any], what: str) -> dict[Any, Any]:
+    """With the defaults of what an earlier Holdfast did not know."""
     for name in document:
         if name not in record._fields:
-            return f"has {name!r}, which is no field of it"
-    missing = next(name for name in record._fields if name not in document)
-    return f"lacks {missing!r}"
+            raise LaterVersion(
+                f"{what} has {name!r}, which this Holdfast does not know",
+                hint="use the Holdfast that wrote it, or a newer one",
+                schema=document.get("schema"),
+            )
+    whole = {**record._defaults, **document}
+    missing = next((name for name in record._fields if name not in whole), None)
+    if missing is not None:
+        raise damaged(what, f"lacks {missing!r}")
+    return whole
 
 
 _checked: dict[type[Record], list[tuple[str, str]]] = {}
