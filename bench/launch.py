@@ -12,7 +12,6 @@ import compileall
 import contextlib
 import json
 import os
-import resource
 import select
 import shutil
 import statistics
@@ -208,9 +207,9 @@ def measure_many(place: Stage, count: int, at_once: int) -> list[Bar]:
 
 @contextlib.contextmanager
 def sleepers(place: Stage, count: int, *options: str) -> Iterator[list[int]]:
-    """So many runs of `sleep`; the PIDs of their shims."""
-    for number in range(count):
-        place.holdfast("run", "-n", f"sleep-{number}", "--tag", "bench=1", *options, "sleep", "600")
+    """So many more runs of `sleep`; the PIDs of the shims of all."""
+    for _ in range(count):
+        place.holdfast("run", "--tag", "bench=1", *options, "sleep", "600")
     found = json.loads(place.holdfast("--json", "ls"))["runs"]
     try:
         yield [run["shim"]["pid"] for run in found if run["state"] == "running"]
@@ -219,33 +218,52 @@ def sleepers(place: Stage, count: int, *options: str) -> Iterator[list[int]]:
 
 
 def measure_life(place: Stage, count: int, idle_seconds: float) -> list[Bar]:
-    """Memory and CPU of idle runs, and what a listing of twice as many takes."""
+    """CPU of runs without samples, memory of ordinary ones, and what a listing of 100 takes."""
     with sleepers(place, count, "--sample-interval", "0") as shims:
         time.sleep(3)  # the early looks are over, and nothing is due any more
         before = sum(map(_cpu_seconds, shims))
         time.sleep(idle_seconds)
         cpu = (sum(map(_cpu_seconds, shims)) - before) / idle_seconds * 100
-        memory = sum(map(_pss_bytes, shims)) / len(shims) / (1 << 20)
-    bars = [
-        Bar(f"PSS of a shim among {count}", memory, 6, "MiB"),
+        bare = _memory(shims)
+    with sleepers(place, count) as shims:
+        _await_samples(place, count)
+        memory = _memory(shims)
+        with sleepers(place, count) as all_of_them:
+            assert len(all_of_them) == 2 * count
+            ways = {"ls": lambda: _call([HOLDFAST, "ls"], place), "python": lambda: _python(place)}
+            seconds = _in_turns(ways, 20)
+    extra = [a - b for a, b in zip(seconds["ls"], seconds["python"], strict=True)]
+    return [
+        Bar(f"PSS of a shim among {count}", memory, 6, "MB"),
+        Bar(f"the same of {count} without samples", bare, 6, "MB"),
         Bar(f"CPU of {count} idle runs without samples", cpu, 0.1, "% of a core"),
+        Bar(
+            f"`ls` of {2 * count} active runs, over bare python",
+            statistics.median(extra) * 1000,
+            60,
+            "ms",
+        ),
     ]
-    with sleepers(place, 2 * count) as shims:
-        assert len(shims) == 2 * count
-        ways = {"ls": lambda: _call([HOLDFAST, "ls"], place), "python": lambda: _python(place)}
-        seconds = _in_turns(ways, 20)
-        extra = [a - b for a, b in zip(seconds["ls"], seconds["python"], strict=True)]
-        what = f"CPU of `ls` of {2 * count} active runs, over bare python"
-        bars.append(Bar(what, statistics.median(extra) * 1000, 60, "ms"))
-    return bars
+
+
+def _memory(shims: list[int]) -> float:
+    return sum(map(_pss_bytes, shims)) / len(shims) / 1e6
+
+
+def _await_samples(place: Stage, count: int) -> None:
+    """Until each of so many runs has two rows: what samples need is loaded by then."""
+    deadline = time.monotonic() + 60
+    traces = Path(place.environment["HOLDFAST_HOME"]) / "runs"
+    while sum(path.read_bytes().count(b"\n") > 1 for path in traces.glob("*/trace.jsonl")) < count:
+        if time.monotonic() > deadline:
+            raise RuntimeError("the runs were not sampled")
+        time.sleep(0.5)
 
 
 def _call(command: list[str], place: Stage) -> float:
-    """Seconds of CPU: what others do meanwhile on a busy machine is not its cost."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = time.perf_counter()
     subprocess.run(command, env=place.environment, check=True, stdout=subprocess.DEVNULL)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return time.perf_counter() - began
 
 
 def _python(place: Stage) -> float:

@@ -78,7 +78,7 @@ def test_a_word_stays_itself():
 
 def test_the_words_are_fixed():
     with pytest.raises(AttributeError, match="fixed"):
-        Lean.ONE = "another"
+        Lean.ONE = "another"  # type: ignore[misc]
 
 
 documents = st.recursive(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import enum
-
 from holdfast.cli.terminal import columns, paint, printable
+from holdfast.lean import StrEnum
 from holdfast.record import Record
 
 TYPE_CHECKING = False
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 _INDENT = 17
 
 
-class Status(enum.StrEnum):
+class Status(StrEnum):
     """`--` is weaker or not there, and Holdfast copes; FAIL breaks a promise."""
 
     OK = "ok"

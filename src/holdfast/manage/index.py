@@ -7,10 +7,10 @@ anew by whoever can. Written under a lock of its own. The only file that knows S
 
 from __future__ import annotations
 
-import json
 import os
 import zlib
 
+from holdfast.lean import json_text, read_json
 from holdfast.manage.info import RunInfo
 from holdfast.run.facts import State
 from holdfast.run.locks import take_lock
@@ -167,7 +167,7 @@ class Index:
 def info_from(text: str) -> RunInfo | None:
     """A run as its row has it; None: no row that we wrote."""
     try:
-        fields = json.loads(text)
+        fields = read_json(text)
         for name, kind in (("state", State), ("outcome", Outcome), ("ended_by", EndedBy)):
             fields[name] = None if fields[name] is None else kind(fields[name])
         return RunInfo(**fields)
@@ -176,7 +176,7 @@ def info_from(text: str) -> RunInfo | None:
 
 
 def _to_text(info: RunInfo) -> str:
-    return json.dumps(info.to_json(), separators=(",", ":"))
+    return json_text(info.to_json())
 
 
 def _quoted(path: str) -> str:

@@ -6,10 +6,10 @@ identities say who is alive. What can't be proven is `unknown`.
 
 from __future__ import annotations
 
-import json
 import os
 
 from holdfast.errors import DamagedRecord, HoldfastError, LaterVersion, RunNotFound
+from holdfast.lean import read_json
 from holdfast.manage.standing import Standing, read_facts, stand, unknown
 from holdfast.process import procfs
 from holdfast.process.clock import iso_time, seconds_of
@@ -285,7 +285,7 @@ def _unreadable(directory: RunDirectory, evidence: str) -> RunInfo:
 def _claimed_name(directory: RunDirectory) -> str | None:
     """The name in a spec that is otherwise not understood: enough to list and find it by."""
     try:
-        document = json.loads(_content(directory.spec_path))
+        document = read_json(str(_content(directory.spec_path), "utf-8"))
         name = document["name"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

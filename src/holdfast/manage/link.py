@@ -6,8 +6,7 @@ that came about. Then the events are read again.
 
 from __future__ import annotations
 
-import json
-
+from holdfast.lean import json_text, read_json
 from holdfast.manage.steps import Wait
 from holdfast.process.clock import boottime
 from holdfast.shim.dial import dial
@@ -45,14 +44,14 @@ class Link:
     def ask(self, request: dict[str, Any]) -> Steps[dict[str, Any] | None]:
         """The answer; None: there was none in time, or the shim hung up."""
         deadline = boottime() + ANSWER_SECONDS
-        if not self.send(json.dumps(request).encode() + b"\n"):
+        if not self.send(json_text(request).encode() + b"\n"):
             return None
         while b"\n" not in self._received:
             ready = yield Wait((self.fd,), deadline - boottime())
             if not ready or not self.receive():
                 return None
         line, _, self._received = self._received.partition(b"\n")
-        answer: dict[str, Any] = json.loads(line)
+        answer: dict[str, Any] = read_json(str(line, "utf-8"))
         return answer
 
     def send(self, data: bytes) -> bool:

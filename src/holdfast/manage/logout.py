@@ -7,7 +7,6 @@ KillUserProcesses is on; the user's own manager ends with the last session unles
 from __future__ import annotations
 
 import os
-import re
 
 from holdfast.errors import ProcessGone, ProcessUnreadable
 from holdfast.process import procfs
@@ -37,6 +36,8 @@ def survival(root: str = "") -> Survival:
 
 def survival_in(unit_path: str, root: str = "") -> Survival:
     """The same for a given control group, such as `/user.slice/.../session-3.scope`."""
+    import re
+
     if re.search(r"/user@\d+\.service(/|$)", unit_path):
         return _below_the_users_manager(root)
     if re.search(r"/session-[^/]+\.scope(/|$)", unit_path):
@@ -86,6 +87,8 @@ def _settings(root: str) -> dict[str, str]:
         for name in _names(directory):
             if name.endswith(".conf"):
                 drop_ins[name] = f"{directory}/{name}"
+    import re
+
     for path in (main, *(drop_ins[name] for name in sorted(drop_ins))):
         # The shipped file shows the built-in default as a comment: distributions differ in it.
         for commented, key, value in re.findall(_SETTING, _text(path)):

@@ -5,9 +5,8 @@ It looks and signals nobody. A process that only carries the run's stamp is a su
 
 from __future__ import annotations
 
-import enum
-
 from holdfast.errors import HoldfastError
+from holdfast.lean import StrEnum
 from holdfast.manage.info import look_at_process, process_json
 from holdfast.manage.suspects import recorded_tokens
 from holdfast.process import here
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 
-class Role(enum.StrEnum):
+class Role(StrEnum):
     """What a process is to the run."""
 
     SHIM = "shim"

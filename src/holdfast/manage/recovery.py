@@ -6,11 +6,11 @@ at once only one acts. Processes that merely carry a run's stamp are told, never
 
 from __future__ import annotations
 
-import enum
 import os
 import time
 
 from holdfast.errors import DamagedRecord, HoldfastError, LaterVersion, LockBusy, RunNotFound
+from holdfast.lean import StrEnum
 from holdfast.manage.launch import start_shim
 from holdfast.manage.standing import Standing, is_restart_due, stand
 from holdfast.manage.steps import together
@@ -40,7 +40,7 @@ _AT_ONCE = 8
 _EMPTY_SECONDS = 60.0  # a directory that is still without a spec after that will never have one
 
 
-class Action(enum.StrEnum):
+class Action(StrEnum):
     """What became of a run that nobody supervised."""
 
     ADOPTED = "adopted"

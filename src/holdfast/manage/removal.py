@@ -7,7 +7,6 @@ is never changed. Whoever dies on the way leaves either the whole run or none.
 from __future__ import annotations
 
 import os
-import re
 
 from holdfast.errors import DamagedRecord, HoldfastError, IdentityUnproven, LockBusy, StillAlive
 from holdfast.manage.standing import read_facts
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 _SHIM_SECONDS = 5.0  # a shim that has recorded the ending is about to let go, and to end
 _CLAIM_SECONDS = 2.0
-_TOKEN = re.compile(rb"h[fp]1\.[0-9a-f.]+")
+_TOKEN = rb"h[fp]1\.[0-9a-f.]+"
 
 
 class Removed(Record):
@@ -234,11 +233,16 @@ def _tokens(directory: RunDirectory, spec: RunSpec | None) -> set[str]:
 
 
 def _named_in(path: str) -> set[str]:
+    import re
+
     try:
         with open(path, "rb") as file:
-            found = {match.rstrip(b".").decode("ascii") for match in _TOKEN.findall(file.read())}
+            found = {
+                match.rstrip(b".").decode("ascii") for match in re.findall(_TOKEN, file.read())
+            }
     except OSError:
         return set()
+    found = {match.rstrip(b".").decode("ascii") for match in matches}
     return {token for token in found if _is_token(token)}
 
 

@@ -6,11 +6,11 @@ one. Runs tagged `keep` stay.
 
 from __future__ import annotations
 
-import enum
 import os
 import time
 
 from holdfast.errors import HoldfastError, IdentityUnproven, StillAlive
+from holdfast.lean import StrEnum
 from holdfast.manage.config import Retention
 from holdfast.manage.info import RunInfo, seconds_of
 from holdfast.manage.removal import Names, remove_run, size_of, sweep
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 KEEP_TAG = "keep"
 
 
-class Fate(enum.StrEnum):
+class Fate(StrEnum):
     """What became of a run that retention does not want to keep."""
 
     REMOVED = "removed"

@@ -6,10 +6,10 @@ wrote the run's spec is found by it. Nothing is removed here but notes.
 
 from __future__ import annotations
 
-import json
 import os
 
 from holdfast.errors import HoldfastError, Refused
+from holdfast.lean import read_json
 from holdfast.process.identity import ProcessIdentity, Verdict
 from holdfast.record import Record
 from holdfast.run.directory import RunDirectory
@@ -110,8 +110,8 @@ def _note_path(home: Home, run_id: str) -> str:
 
 def _read(home: Home, run_id: str) -> Json:
     try:
-        with open(_note_path(home, run_id), "rb") as file:
-            note = json.load(file)
+        with open(_note_path(home, run_id), encoding="utf-8") as file:
+            note = read_json(file.read())
     except (OSError, ValueError):
         return {}
     return note if isinstance(note, dict) else {}
