@@ -237,9 +237,7 @@ def _named_in(path: str) -> set[str]:
 
     try:
         with open(path, "rb") as file:
-            found = {
-                match.rstrip(b".").decode("ascii") for match in re.findall(_TOKEN, file.read())
-            }
+            matches = re.findall(_TOKEN, file.read())
     except OSError:
         return set()
     found = {match.rstrip(b".").decode("ascii") for match in matches}
