@@ -102,6 +102,15 @@ class WorkloadFinder:
             self._ended_at = None
         return self.resolution
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the answer stays what it is until a member comes, goes, moves or execs."""
+        workload, pending = self.resolution.workload, self.resolution.pending
+        if workload is None or workload.image is None or pending or self._ended_at is not None:
+            return False
+        age = _age(workload.identity)
+        return age is None or not _may_turn_out_a_launcher(workload, age)
+
     def take_execs(self) -> list[Execed]:
         """What the workload became since the last call."""
         taken, self._execs = self._execs, []
@@ -135,7 +144,7 @@ class WorkloadFinder:
         if _has_execed(workload, program):
             self._execs.append(Execed(program.identity, program.comm, program.exe, workload.comm))
             return wrapper_of(program) is None
-        return not _may_turn_out_a_launcher(program)
+        return not _may_turn_out_a_launcher(program, program.age_seconds)
 
     def _has_moved_on(
         self, workload: Program, members: dict[ProcessIdentity, Member], now: float
@@ -203,8 +212,7 @@ def _has_execed(before: Program, after: Program) -> bool:
     return before.exe != after.exe or (known and before.cmdline != after.cmdline)
 
 
-def _may_turn_out_a_launcher(program: Program) -> bool:
-    age = program.age_seconds
+def _may_turn_out_a_launcher(program: Program, age: float | None) -> bool:
     young = age is not None and age <= LAUNCHED_WITHIN_SECONDS + 1
     return young and interpreter(program) in JAVASCRIPT
 

@@ -7,11 +7,13 @@ held. This file looks; `process/tree.py` stops.
 from __future__ import annotations
 
 import os
+import select
 
 from holdfast.errors import HoldfastError, ProcessGone, ProcessUnreadable
 from holdfast.process import pidfd, procfs
 from holdfast.process.identity import HeldProcess, ProcessIdentity, hold_pid
 from holdfast.process.local import hold_here
+from holdfast.process.proc_kin import Kin
 from holdfast.process.procfs import ProcessState
 from holdfast.record import Record
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from typing import Self
 
 STAMP = "HOLDFAST_RUN_ID"
+_MOST_KIN = 32  # two descriptors each, and never more than a part of ours
+_KIN_SHARE = 16
 
 
 class Member(Record):
@@ -30,6 +34,7 @@ class Member(Record):
     ppid: int
     comm: str
     state: ProcessState
+    image: int | None = None  # where its stack starts: another one after each exec
 
 
 class Tree:
@@ -57,6 +62,8 @@ class Tree:
         self.saw_all = False
         self.is_proven_empty = False
         self._held: dict[int, HeldProcess] = {}
+        self._kin: dict[int, Kin] = {}  # of those that are held, and of the reaper
+        self._most_kin = min(_MOST_KIN, os.sysconf("SC_OPEN_MAX") // _KIN_SHARE)
         self._ended: set[tuple[int, int | None]] = set()  # zombies that the last walk met
         self._spared: dict[int, ProcessIdentity] = {}
         for root in roots:
@@ -72,7 +79,10 @@ class Tree:
         """Let go of all members; none of them is affected."""
         for held in self._held.values():
             held.close()
+        for kin in self._kin.values():
+            kin.close()
         self._held.clear()
+        self._kin.clear()
         if self._held_reaper is not None:
             self._held_reaper.close()
 
@@ -87,7 +97,7 @@ class Tree:
             held.close()  # the same: a number means one live process
             return True
         if known is not None:
-            known.close()
+            self._forget(held.identity.pid)
         self._held[held.identity.pid] = held
         return True
 
@@ -125,13 +135,40 @@ class Tree:
                 continue
             looked_at.add(parent)
             # The newest first: it is the most likely to fork again before it is stopped.
-            for child in reversed(procfs.children(parent)):
+            for child in reversed(self._children(parent)):
                 if child not in looked_at and self._adopt(child, parent, known_ended, on_new):
                     todo.append(child)  # noqa: PERF401 - _adopt has effects
-        members = [member for held in list(self._held.values()) if (member := _describe(held))]
+        described = map(self._describe, list(self._held.values()))
+        members = [member for member in described if member is not None]
         # Whoever was met and has ended again is still held here: that was not nobody.
         self.is_proven_empty = nobody_before and self.saw_all and not self._held
         return members
+
+    def _children(self, pid: int) -> list[int]:
+        kin = self._kin.get(pid)
+        if kin is None and len(self._kin) < self._most_kin:
+            kin = self._open(pid)
+        return procfs.children(pid) if kin is None else kin.look()
+
+    def _open(self, pid: int) -> Kin | None:
+        """Its files to keep; None where the number is not proven to have meant it all the while."""
+        held = self._held.get(pid, self._held_reaper)
+        try:
+            kin = Kin(pid)
+        except OSError:
+            return None
+        if held is not None and held.has_exited():
+            kin.close()
+            return None
+        self._kin[pid] = kin
+        return kin
+
+    def _describe(self, held: HeldProcess) -> Member | None:
+        kin = self._kin.get(held.identity.pid)
+        basics = None if kin is None else kin.basics
+        if basics is None or basics.state is ProcessState.ZOMBIE:  # a leader, or all of it
+            return _describe(held)
+        return Member(held.identity, basics.ppid, basics.comm, basics.state, basics.stack_start)
 
     def is_empty(self) -> bool:
         """Whether nobody is left, proven: who ended just now takes a second walk."""
@@ -214,11 +251,18 @@ class Tree:
                 self._forget(pid)
 
     def _drop_ended(self) -> None:
-        for pid in [pid for pid, held in self._held.items() if held.has_exited()]:
-            self._forget(pid)
+        by_descriptor = {held.fd: pid for pid, held in self._held.items()}
+        poll = select.poll()
+        for fd in by_descriptor:
+            poll.register(fd, select.POLLIN)
+        for fd, _ in poll.poll(0):
+            self._forget(by_descriptor[fd])
 
     def _forget(self, pid: int) -> bool:
         self._held.pop(pid).close()
+        kin = self._kin.pop(pid, None)
+        if kin is not None:
+            kin.close()
         return False
 
 

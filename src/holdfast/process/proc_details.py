@@ -304,6 +304,11 @@ class KeptProcess:
             os.close(fd)
 
 
+def open_file(pid: int, name: str) -> int:
+    """A descriptor of a process's file. The caller proves whose PID it is."""
+    return os.open(f"/proc/{pid}/{name}", _FILE)
+
+
 def _read_kept(fd: int, most: int) -> bytes:
     text = part = os.pread(fd, most, 0)
     while len(part) >= _NEARLY_A_PAGE and len(text) < most:

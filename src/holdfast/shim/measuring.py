@@ -39,6 +39,8 @@ class Measuring:
         for row in read_rows(path) if before else ():
             self._peaks.add(row)
         self._watch = Watch()
+        self._context = Context()
+        self._context_of: Resolution | None = None
         self._log_size = -1
         self._heard_at = boottime()
         supervisor.on_restart.append(self._restarted)
@@ -54,7 +56,7 @@ class Measuring:
             full=full or None,
         )
         row = {**sample.to_json(), "log_bytes": max(0, self._log_size)}
-        fired = self._watch.feed(row, self._context(resolution))
+        fired = self._watch.feed(row, self._context_for(resolution))
         if fired:
             row["anomalies"] = [anomaly.rule for anomaly in fired]
         self._peaks.add(row)
@@ -84,14 +86,17 @@ class Measuring:
             self._log_size, self._heard_at = size, now
         return now - self._heard_at
 
-    def _context(self, resolution: Resolution) -> Context:
-        workload = resolution.workload
-        return Context(
-            workload_token=None if workload is None else workload.identity.token,
-            wrapper_tokens=tuple(wrapper.identity.token for wrapper in resolution.wrappers),
-            memory_max_bytes=self._supervisor.spec.wanted.memory_max_bytes,
-            cpus=os.cpu_count() or 1,
-        )
+    def _context_for(self, resolution: Resolution) -> Context:
+        if resolution is not self._context_of:
+            workload = resolution.workload
+            self._context_of = resolution
+            self._context = Context(
+                workload_token=None if workload is None else workload.identity.token,
+                wrapper_tokens=tuple(wrapper.identity.token for wrapper in resolution.wrappers),
+                memory_max_bytes=self._supervisor.spec.wanted.memory_max_bytes,
+                cpus=os.cpu_count() or 1,
+            )
+        return self._context
 
     def _restarted(self, lived_seconds: float) -> None:
         for anomaly in self._watch.restarted(wall_clock(), boottime(), lived_seconds):

@@ -7,6 +7,7 @@ A process that vanishes or can't be read is normal.
 from __future__ import annotations
 
 from holdfast.errors import HoldfastError
+from holdfast.process.clock import boottime
 from holdfast.process.finder import WorkloadFinder
 from holdfast.process.resolution import Resolution
 from holdfast.process.wrappers import is_shell, wrapper_of
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 EARLY_LOOKS_SECONDS = (0.02, 0.1, 0.3, 0.6, 1.0)  # a wrapper starts its workload soon after
 UNSETTLED_SECONDS = 1.0  # between looks while the workload may still appear
 UNSETTLED_LOOKS = 60
+THOROUGH_SECONDS = 30.0  # between looks at a calm tree that believe nothing
 
 
 class Observer:
@@ -40,6 +42,8 @@ class Observer:
         self._recorded: Resolution | None = None
         self._looks = 0
         self._members: list[Member] = []
+        self._picture: list[tuple[object, ...]] = []
+        self._thorough_at = float("-inf")
 
     def _measuring(self) -> Measuring:
         """Loaded when the first figure is wanted: a run without samples does without."""
@@ -63,6 +67,8 @@ class Observer:
         )
         self._recorded = None
         self._looks = 0
+        self._picture = []
+        self._thorough_at = float("-inf")
         self._look_early()
         if wanted.restarts != 0:
             self._measuring()  # it watches for a crash loop
@@ -107,6 +113,14 @@ class Observer:
     def look(self) -> None:
         """Walk the tree; record whom we had not seen, and who the workload is."""
         self._members = self._supervisor.tree.walk()
+        now = boottime()
+        picture: list[tuple[object, ...]] = [
+            (member.identity, member.ppid, member.comm, member.image) for member in self._members
+        ]
+        is_calm = picture == self._picture and self._is_settled()
+        if is_calm and now - self._thorough_at < THOROUGH_SECONDS:
+            return  # nobody came, went or became another: nothing can be new
+        self._picture, self._thorough_at = picture, now
         fresh = [m for m in self._members if m.identity.token not in self._seen]
         if fresh:
             self._seen.update(m.identity.token for m in fresh)
@@ -116,6 +130,9 @@ class Observer:
             self._supervisor.oom.look(member.identity)
         if self._finder is not None:
             self._resolve(self._finder)
+
+    def _is_settled(self) -> bool:
+        return self._finder is None or self._finder.is_settled
 
     def _resolve(self, finder: WorkloadFinder) -> None:
         found = finder.look(self._members)
