@@ -96,7 +96,8 @@ class Watched:
     ) -> None:
         _be_subreaper(True)
         self.interval = interval
-        self._others = {process.identity for process in Tree(reaper=_ourselves()).walk()}
+        with Tree(reaper=_ourselves()) as others:
+            self._others = {process.identity for process in others.walk()}
         self.process = Held(command, cwd, env)
         self._held = hold_pid(self.process.pid)
         self.root = self._held.identity
