@@ -8,6 +8,7 @@ from __future__ import annotations
 
 # The socket module would turn every constant of the system into an enum, in each shim's memory.
 import _socket as socket
+import errno
 import os
 import struct
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 LARGEST_REQUEST = 4 << 20
 LARGEST_BACKLOG = 8 << 20
+SHORTAGE_SECONDS = 0.5  # between tries while no descriptor is left for another client
+
+# Who waits stays in the kernel's queue, and keeps the listener readable: poll would never rest.
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Peer(dict[str, int]):
@@ -132,10 +137,11 @@ class ControlServer:
         self.handle = handle
         self._loop = loop
         self._clients: dict[int, Client] = {}
+        self._is_short = False  # of descriptors: nobody is let in for a while
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         _bind(self._listener, directory)
         self._listener.listen(64)
-        loop.watch(self._listener.fileno(), READ, "control", self._accept)
+        self._listen()
 
     def publish(self, line: bytes) -> None:
         """Send an event's line to every subscriber."""
@@ -145,6 +151,8 @@ class ControlServer:
 
     def close(self) -> None:
         """Hang up on everybody: they read the events from the file."""
+        self._is_short = False
+        self._loop.cancel("control")
         for client in list(self._clients.values()):
             client.close()
         self._loop.unwatch(self._listener.fileno())
@@ -157,6 +165,8 @@ class ControlServer:
             self._loop.unwatch(fd)
             if close:
                 connection.close()
+            if self._is_short:
+                self._listen()  # there is one more now
 
     def want_write(self, client: Client, connection: socket.socket) -> None:
         self._loop.watch(connection.fileno(), READ | WRITE, "control", client.serve)
@@ -165,10 +175,19 @@ class ControlServer:
         if connection.fileno() in self._clients:
             self._loop.watch(connection.fileno(), READ, "control", client.serve)
 
+    def _listen(self) -> None:
+        self._is_short = False
+        self._loop.cancel("control")
+        self._loop.watch(self._listener.fileno(), READ, "control", self._accept)
+
     def _accept(self, _events: int) -> None:
         try:
             fd, _ = self._listener._accept()  # type: ignore[attr-defined]
-        except OSError:  # the client left, or descriptors ran out: it will try again
+        except OSError as error:  # else the client has left
+            if error.errno in _SHORTAGES:
+                self._is_short = True
+                self._loop.unwatch(self._listener.fileno())
+                self._loop.after("control", SHORTAGE_SECONDS, self._listen)
             return
         connection = socket.socket(fileno=fd)
         connection.setblocking(False)

@@ -25,6 +25,16 @@ class ExitFacts(Record):
         """For an event."""
         return self.as_dict()
 
+    def __str__(self) -> str:
+        """As people say it."""
+        if self.exit_code is not None:
+            return f"exit code {self.exit_code}"
+        if self.signal is None:
+            return "nobody saw how it ended"
+        from holdfast.process.signals import signal_name
+
+        return signal_name(self.signal) + (" (core dumped)" if self.core_dumped else "")
+
 
 class RootUsage(Record):
     """What the kernel counted for a root and the children that it waited for."""

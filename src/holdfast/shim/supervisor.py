@@ -289,13 +289,11 @@ class Supervisor:
         return lambda: self._restart(delay)
 
     def _restart(self, delay_seconds: float) -> None:
-        facts = self.own_exit()
-        reason = "" if facts is None else f"exit {facts.exit_code}, signal {facts.signal}"
         self.journal.record(
             Kind.RESTART_SCHEDULED,
             attempt=self.attempt + 1,
             delay_seconds=delay_seconds,
-            reason=reason,
+            reason=str(self.own_exit() or exits.NOT_SEEN),
         )
         crash_point("shim.restart-scheduled")
         lived = boottime() - self.attempt_began
