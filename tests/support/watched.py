@@ -41,17 +41,21 @@ class Held:
     def __init__(self, command: Sequence[str], cwd: Path | None, env: dict[str, str] | None):
         gate, self._gate = os.pipe()
         out, write_end = os.pipe()
+        self._execed, closed_by_exec = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             _become(command, gate, write_end, cwd, {**os.environ, **(env or {})})
-        os.close(gate)
-        os.close(write_end)
+        for fd in (gate, write_end, closed_by_exec):
+            os.close(fd)
         self.output = os.fdopen(out, "rb")
         self._code: int | None = None
 
     def release(self) -> None:
+        """Returns when it is the command: until then it looks like the test itself."""
         os.write(self._gate, b"x")
         os.close(self._gate)
+        os.read(self._execed, 1)
+        os.close(self._execed)
 
     def poll(self) -> int | None:
         """The exit code once it has ended; it is reaped with that."""
