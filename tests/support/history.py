@@ -10,9 +10,9 @@ from typing import Any
 
 from holdfast.manage.runs import Runs
 from holdfast.process.clock import iso_time
+from holdfast.process.identity import ProcessIdentity
 from holdfast.run.home import Home
 from holdfast.run.names import CROCKFORD, ID_LENGTH
-from tests.support.waiting import eventually
 
 DAY = 86400.0
 
@@ -56,9 +56,11 @@ def id_of(seconds: int) -> str:
 def template_of(home: Home) -> dict[str, Any]:
     """What a real run leaves behind."""
     run = Runs(home.path).start(["true"], name="template")
-    run.wait(30)
+    # Its copies name its shim as theirs: while that lives, none of them may be removed.
+    shim = run.wait(30).shim
+    assert shim is not None
+    assert ProcessIdentity.from_json(shim).wait(30)
     directory = run.directory
-    eventually(lambda: not directory.lock_is_held(), why="its shim has written everything")
     return {
         "spec": json.loads(Path(directory.spec_path).read_bytes()),
         "events": [event.to_json() for event in directory.read_events().events],
