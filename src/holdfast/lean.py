@@ -78,7 +78,9 @@ def read_json(text: str) -> Any:
     stripped = text.strip(" \t\n\r")
     try:
         document, end = _scan(stripped, 0)
-    except StopIteration:
+    except (StopIteration, SystemError):
+        # The C scanner says what is wrong by an error of `json`, and fails of that where `json`
+        # is not loaded (Python 3.11): test_text_that_is_no_json_is_refused_in_a_lean_process.
         end = -1
     if end != len(stripped):
         import json

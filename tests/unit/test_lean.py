@@ -113,6 +113,19 @@ def test_any_text_is_read_or_refused_as_by_json(text):
     assert outcome(read_json) == outcome(json.loads)
 
 
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"a', '{"a":', '"\\x"', "[1,", "nonsense", "[] 1", "\0"]
+)
+def test_text_that_is_no_json_is_refused_in_a_lean_process(text):
+    """Here `json` is loaded, on which the C scanner leans for its errors."""
+    code = (
+        "import sys; from holdfast.lean import read_json; assert 'json' not in sys.modules\n"
+        f"try: read_json({text!r})\nexcept ValueError as error: print(type(error).__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "JSONDecodeError\n", done.stderr
+
+
 def test_what_no_json_holds_is_refused():
     for value in (float("nan"), float("inf"), -float("inf")):
         with pytest.raises(ValueError, match="JSON"):
