@@ -62,7 +62,7 @@ def measure(tracked: Tracked, now: float, is_full: bool, is_slow: bool) -> Proce
         if files is None or basics is None:
             return None
         before, since = tracked.basics, tracked.counted_at
-        tracked.before, tracked.basics, tracked.counted_at = before, basics, now
+        tracked.basics, tracked.counted_at = basics, now
         percent = None
         if before is not None and since is not None and now > since:
             ticks = basics.cpu_ticks - before.cpu_ticks

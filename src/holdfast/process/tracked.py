@@ -23,19 +23,23 @@ if TYPE_CHECKING:
 
 _LEAST_DESCRIPTORS = 2  # directory and stat
 _ROUNDING_TICKS = 2  # user and system time are cut to whole ticks each
+_NO_BYTES = (0, 0, 0)
 
 
 class Tracked:
     """One process and what it had used when last looked at. `with` gives its open files."""
 
     __slots__ = (
+        "_credit",
         "_descriptors",
         "_kept",
         "_once",
+        "_waited",
         "basics",
-        "before",
         "counted_at",
         "identity",
+        "owed_bytes",
+        "owed_ticks",
         "token",
         "transfer",
     )
@@ -49,9 +53,12 @@ class Tracked:
         self._kept = kept
         self._once: KeptProcess | None = None
         self.basics: Basics | None = None
-        self.before: Basics | None = None
         self.transfer: Transfer | None = None
         self.counted_at: float | None = None  # of the last sample that counted it
+        self.owed_ticks = 0  # of children that have ended, and that it has not waited for yet
+        self.owed_bytes = _NO_BYTES
+        self._waited: int | None = None  # of its `waited_ticks`: what is settled
+        self._credit = 0
 
     def __enter__(self) -> KeptProcess | None:
         """Its files: kept, or opened for this once; None when it can't be proven or read."""
@@ -92,8 +99,38 @@ class Tracked:
 
     @property
     def total_ticks(self) -> int:
-        """Its CPU time, and that of the children that it waited for."""
-        return self.basics.cpu_ticks + self.basics.waited_ticks if self.basics else 0
+        """Its CPU time, and that of its ended children, whether it waited for them or not."""
+        if self.basics is None:
+            return self.owed_ticks
+        return self.basics.cpu_ticks + self.basics.waited_ticks + self.owed_ticks
+
+    @property
+    def total_bytes(self) -> tuple[int, int, int]:
+        """The same for characters, bytes read and bytes written."""
+        if self.transfer is None:
+            return self.owed_bytes
+        used = self.transfer
+        return _plus(self.owed_bytes, (used.chars, used.read_bytes, used.write_bytes))
+
+    def inherit(self, child: Tracked) -> None:
+        """A child has ended. What it used is owed until this process is seen to wait for it."""
+        self.owed_ticks += child.total_ticks
+        self.owed_bytes = _plus(self.owed_bytes, child.total_bytes)
+
+    def settle(self) -> None:
+        """What it has waited for since the last time is not owed any more.
+
+        It may have waited after the walk and before its own figures were read, while the child
+        is missed only in the next walk: so what is over is kept for one more time.
+        """
+        waited = self.basics.waited_ticks if self.basics is not None else 0
+        gained = 0 if self._waited is None else waited - self._waited
+        self._waited = waited
+        paid = min(self._credit + gained, self.owed_ticks)
+        self.owed_ticks -= paid
+        self._credit = min(gained, self._credit + gained - paid)
+        if self.owed_ticks <= _ROUNDING_TICKS:
+            self.owed_ticks, self.owed_bytes = 0, _NO_BYTES
 
 
 class Keeper:
@@ -165,63 +202,54 @@ def _share_of_our_limit() -> int:
 class Ledger:
     """CPU time and bytes of a tree since its start, ended processes included.
 
-    The kernel adds an ended child's figures to its parent's when the parent waits for it. What
-    nobody in the tree waited for is added here, as it was last seen.
+    The kernel adds an ended child's figures to its parent's when the parent waits for it. Until
+    then, and where nobody in the tree will, they are added here as they were last seen.
     """
 
     def __init__(self) -> None:
         self._lost_ticks = 0
-        self._lost = (0, 0, 0)
+        self._lost_bytes = _NO_BYTES
         self._highest_ticks = 0
-        self._highest = (0, 0, 0)
+        self._highest_bytes = _NO_BYTES
 
     def settle(self, ended: list[Tracked], alive: dict[int, Tracked]) -> None:
         """Account for processes that have left the tree since the last sample."""
-        by_parent: dict[int, list[Tracked]] = {}
-        for tracked in ended:
-            parent = tracked.basics.ppid if tracked.basics else 0
-            by_parent.setdefault(parent, []).append(tracked)
-        for pid, children in by_parent.items():
-            if not _was_handed_on(alive.get(pid), children):
-                self._lost_ticks += sum(child.total_ticks for child in children)
-                for child in children:
-                    self._lost = _plus(self._lost, child.transfer)
+        around = {tracked.identity.pid: tracked for tracked in ended} | alive
+        for tracked in reversed(ended):  # in the order of a walk: children come after parents
+            tracked.settle()
+            parent = around.get(tracked.basics.ppid) if tracked.basics else None
+            if parent is not None and parent is not tracked:
+                parent.inherit(tracked)
+            else:
+                self._lost_ticks += tracked.total_ticks
+                self._lost_bytes = _plus(self._lost_bytes, tracked.total_bytes)
 
     def cpu_seconds(self, alive: Iterable[Tracked]) -> float:
         """CPU time so far."""
-        ticks = self._lost_ticks + sum(tracked.total_ticks for tracked in alive)
+        ticks = self._lost_ticks
+        for tracked in alive:
+            tracked.settle()
+            ticks += tracked.total_ticks
         self._highest_ticks = max(self._highest_ticks, ticks)
         return self._highest_ticks / TICKS_PER_SECOND
 
     def transferred(self, alive: Iterable[Tracked]) -> tuple[int, int, int] | None:
         """Characters, bytes read and written so far; None while any part is unknown."""
-        total = self._lost
+        total = self._lost_bytes
         for tracked in alive:
             if tracked.transfer is None:
                 return None
-            total = _plus(total, tracked.transfer)
-        now, so_far = total, self._highest
-        self._highest = (max(now[0], so_far[0]), max(now[1], so_far[1]), max(now[2], so_far[2]))
-        return self._highest
+            total = _plus(total, tracked.total_bytes)
+        now, so_far = total, self._highest_bytes
+        highest = (max(now[0], so_far[0]), max(now[1], so_far[1]), max(now[2], so_far[2]))
+        self._highest_bytes = highest
+        return highest
 
     def start_over(self) -> None:
         """Other processes are counted from here on: what was counted may have been too much."""
         self._highest_ticks = 0
-        self._highest = (0, 0, 0)
+        self._highest_bytes = _NO_BYTES
 
 
-def _was_handed_on(parent: Tracked | None, children: list[Tracked]) -> bool:
-    if parent is None or parent.basics is None or parent.before is None:
-        return False
-    gained = parent.basics.waited_ticks - parent.before.waited_ticks
-    return gained + _ROUNDING_TICKS >= sum(child.total_ticks for child in children)
-
-
-def _plus(total: tuple[int, int, int], transfer: Transfer | None) -> tuple[int, int, int]:
-    if transfer is None:
-        return total
-    return (
-        total[0] + transfer.chars,
-        total[1] + transfer.read_bytes,
-        total[2] + transfer.write_bytes,
-    )
+def _plus(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, int, int]:
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
