@@ -9,7 +9,6 @@ from __future__ import annotations
 from holdfast.errors import InvalidOption, LaterVersion
 from holdfast.record import Record
 from holdfast.run.names import check_name, default_name, is_id, new_id, valid_name
-from holdfast.run.quantities import parse_duration, parse_size
 from holdfast.run.strict import damaged, mismatch, read_fields
 
 TYPE_CHECKING = False
@@ -24,8 +23,6 @@ __all__ = [
     "check_name",
     "default_name",
     "new_id",
-    "parse_duration",
-    "parse_size",
     "valid_name",
 ]
 

@@ -30,8 +30,8 @@ READY = b"!"
 
 # What a console script and the command line load. A shim that needs one of them loads it again.
 _OF_THE_LAUNCHER = (
-    *("argparse", "collections", "copyreg", "enum", "functools", "gettext", "json", "keyword"),
-    *("operator", "re", "reprlib", "types"),
+    *("argparse", "collections", "contextlib", "copyreg", "enum", "functools", "gettext"),
+    *("importlib", "json", "keyword", "operator", "re", "reprlib", "site", "types", "warnings"),
 )
 
 
@@ -119,7 +119,7 @@ def _forget_the_launcher() -> None:
 
     What is given back here is used again by what the shim loads next.
     """
-    above = [n for n in sys.modules if n.startswith(("holdfast.cli", "holdfast.manage"))]
+    above = [n for n in sys.modules if n.startswith(("holdfast.cli", "holdfast.manage", "runpy"))]
     if not above:
         return
     for name in above:
