@@ -39,10 +39,11 @@ def test_D4_the_second_recovery_finds_nothing_to_do(holdfast):
 def test_D4_of_many_recoveries_at_once_one_adopts(holdfast):
     orphan(holdfast, "a", "sleep", "600")
     done: Any = start_all(holdfast, [["recover", "--json"] for _ in range(AT_ONCE)])
-    told = [json.loads(one.said)["runs"] for one in done]
+    told = [row for one in done for row in json.loads(one.said)["runs"]]
     assert len(events_of("a", "supervised")) == 2, "exactly one became its shim"
-    assert {one["action"] for runs in told for one in runs} == {"adopted"}
-    shims = {one["shim"]["token"] for runs in told for one in runs}
+    # Who comes while the one has the lock, and has not recorded itself yet, leaves it to that one.
+    assert {row["action"] for row in told} - {"not taken over"} == {"adopted"}
+    shims = {row["shim"]["token"] for row in told if row["action"] == "adopted"}
     assert shims == {known("a").shim["token"]}
     assert known("a").state is State.RUNNING
     stop(holdfast, "a")
