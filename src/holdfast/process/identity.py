@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["HeldProcess", "Look", "ProcessIdentity", "Proof", "Verdict", "hold_pid", "valid_pid"]
 
 _TOKEN = (
-    r"hf1\.([1-9][0-9]{0,9})\.(0|[1-9][0-9]{0,19})\.(0|[1-9][0-9]{0,19})\.(0|[1-9][0-9]{0,9})"
-    r"\.([0-9a-f]{32})\.([0-9a-f]{8})"
+    r"hf1\.[1-9][0-9]{0,9}\.(?:0|[1-9][0-9]{0,19})\.(?:0|[1-9][0-9]{0,19})\.(?:0|[1-9][0-9]{0,9})"
+    r"\.[0-9a-f]{32}\.[0-9a-f]{8}"
 )
 _match_token: Callable[[str], re.Match[str] | None] | None = None  # made at its first use
 _PORTABLE_PREFIX = "hp1."
@@ -71,8 +71,7 @@ class ProcessIdentity(Record):
     @classmethod
     def parse(cls, token: str) -> ProcessIdentity:
         """Read a token back. InvalidToken for anything that `token` did not write."""
-        match = (_match_token or _token_matcher())(token)
-        if match is None:
+        if (_match_token or _token_matcher())(token) is None:
             if token.startswith(_PORTABLE_PREFIX):
                 from holdfast.process import portable
 
@@ -81,7 +80,7 @@ class ProcessIdentity(Record):
                 f"not an identity token: {token[:120]!r}",
                 hint="a token is one line that starts with hf1. ; `holdfast who PID` prints one",
             )
-        pid, ticks, inode, namespace, boot, host = match.groups()
+        _, pid, ticks, inode, namespace, boot, host = token.split(".")
         number = int(pid)
         if number > _LARGEST_PID:
             raise InvalidToken(f"not an identity token: {pid} is too large for a PID")
