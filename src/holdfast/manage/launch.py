@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 READY_SECONDS = 60.0  # an exec from a dead network drive can hang: the run then is `starting`
 _BOOT = """import sys
-sys.path.insert(0, sys.argv[1])
+sys.path.append(sys.argv[1])
 try:
     from holdfast.shim.main import main
 except BaseException as error:
@@ -35,7 +35,7 @@ except BaseException as error:
 main(sys.argv[2:])
 """
 _TIDY = (
-    "import sys; sys.path.insert(0, sys.argv[1]);"
+    "import sys; sys.path.append(sys.argv[1]);"
     " from holdfast.manage.retention import main; main(sys.argv[2])"
 )
 _may_fork = False
