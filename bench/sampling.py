@@ -1,6 +1,6 @@
-"""What one sample of a tree costs, beside psutil. Exits 1 when a bar is missed.
+"""What one sample of a tree costs, beside psutil, and what 50 sampled runs cost in all.
 
-    python -m bench.sampling [--sizes 1,10,100,1000] [--rounds N]
+    python -m bench.sampling [--sizes 1,10,100,1000] [--rounds N] [--only trees|runs]
 
 light: CPU and RSS of every process. psutil: children(recursive=True), then cpu_times and
 memory_info of each in oneshot, which is how a tree is asked for there.
@@ -9,11 +9,14 @@ directory of each process, from kept objects on both sides. psutil tells swap on
 memory_full_info; "lean" is its time without that and without the directory. Ours has signals,
 OOM score, zombies and the sums on top. walk: finding the members, which a psutil user does with
 children().
+runs: the CPU time of the shims of 50 runs of `sleep`, at the default interval and each second.
+Exits 1 when a bar is missed.
 """
 
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 import resource
 import statistics
@@ -21,16 +24,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import psutil
 
+from bench.launch import sleepers, stage
 from holdfast.process.finder import WorkloadFinder
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.members import Tree
 from holdfast.process.sampling import Sampler
 
 LIGHT_BAR, FULL_BAR = 8.0, 2.0
+RUNS, RUN_SECONDS = 50, 20.0
+RUN_BARS = {"5": 1.0, "1": 4.0}  # % of a core, by the seconds between samples
 PSUTIL_LEAN = [
     "status",
     "name",
@@ -130,30 +137,71 @@ def _measure(
         sampler.close()
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Print the table; 1 when a bar is missed."""
-    parser = argparse.ArgumentParser(description="cost of one sample of a tree, beside psutil")
-    parser.add_argument("--sizes", default="1,10,100,1000")
-    parser.add_argument("--rounds", type=int, default=0, help="0: fewer for larger trees")
-    options = parser.parse_args(arguments)
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+def measure_runs(interval: str) -> float:
+    """The CPU time of the shims of so many runs, in % of a core."""
+    with stage() as place, sleepers(place, RUNS, "--sample-interval", interval) as shims:
+        assert len(shims) == RUNS, len(shims)
+        time.sleep(5)  # the looks at a start are over
+        before, began = _cpu_seconds(shims), time.monotonic()
+        time.sleep(RUN_SECONDS)
+        return (_cpu_seconds(shims) - before) / (time.monotonic() - began) * 100
+
+
+def _cpu_seconds(pids: list[int]) -> float:
+    """User and system time so far, of all of them."""
+    used = (psutil.Process(pid).cpu_times() for pid in pids)
+    return sum(times.user + times.system for times in used)
+
+
+def compare_trees(sizes: list[int], rounds: int) -> list[str]:
+    """Print a row for each size; what was missed."""
     about = f"psutil {psutil.__version__}, {os.cpu_count()} cores"
     print(f"one sample of a tree, ms of CPU (median); {about}")
     print("processes    light   psutil  ratio     full   psutil  ratio     lean     walk")
     missed = []
-    for size in map(int, options.sizes.split(",")):
-        cost = measure(size, options.rounds or max(5, min(200, 2000 // size)))
+    for size in sizes:
+        cost = measure(size, rounds or max(5, min(200, 2000 // size)))
         light, full = cost.psutil_light / cost.light, cost.psutil_full / cost.full
         print(
             f"{size:9} {cost.light:8.3f} {cost.psutil_light:8.2f} {light:5.1f}x"
             f" {cost.full:8.3f} {cost.psutil_full:8.2f} {full:5.1f}x"
-            f" {cost.psutil_lean:8.2f} {cost.walk:8.3f}"
+            f" {cost.psutil_lean:8.2f} {cost.walk:8.3f}",
+            flush=True,
         )
         if light < LIGHT_BAR:
             missed.append(f"light at {size}: {light:.1f}x, not {LIGHT_BAR:g}x")
         if full < FULL_BAR:
             missed.append(f"full at {size}: {full:.1f}x, not {FULL_BAR:g}x")
+    return missed
+
+
+def watch_runs() -> list[str]:
+    """Print what sampled runs cost; what was missed."""
+    compileall.compile_dir(Path(__file__).parents[1] / "src", quiet=2)
+    missed = []
+    for interval, bar in RUN_BARS.items():
+        percent = measure_runs(interval)
+        what = f"CPU of {RUNS} runs sampled every {interval} s"
+        print(f"{what}: {percent:.2f} % of a core (at most {bar:g})", flush=True)
+        if percent > bar:
+            missed.append(f"{what}: {percent:.2f} %, not {bar:g} %")
+    return missed
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the tables; 1 when a bar is missed."""
+    parser = argparse.ArgumentParser(description="cost of one sample of a tree, beside psutil")
+    parser.add_argument("--sizes", default="1,10,100,1000")
+    parser.add_argument("--rounds", type=int, default=0, help="0: fewer for larger trees")
+    parser.add_argument("--only", choices=["trees", "runs"], help="one part alone")
+    options = parser.parse_args(arguments)
+    missed = []
+    if options.only in (None, "runs"):
+        missed += watch_runs()
+    if options.only in (None, "trees"):
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        missed += compare_trees([int(size) for size in options.sizes.split(",")], options.rounds)
     for line in missed:
         print(f"missed: {line}")
     return 1 if missed else 0

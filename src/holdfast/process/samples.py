@@ -188,8 +188,16 @@ def _add(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else one + other
 
 
+def tree_figures(row: dict[str, Any]) -> dict[str, Any]:
+    """Those of the whole tree; a tree of one process has some once, as the workload's."""
+    tree: dict[str, Any] = row.get("tree") or {}
+    if tree.get("processes") != 1:
+        return tree
+    return {**{name: row[name] for name in _SAME_FOR_ONE if name in row}, **tree}
+
+
 def tree_figure(row: dict[str, Any], name: str) -> Any:
-    """A figure of the whole tree; a tree of one process has it once, as the workload's."""
+    """One of them; None: it is unknown."""
     tree = row.get("tree") or {}
     value = tree.get(name)
     if value is None and tree.get("processes") == 1 and name in _SAME_FOR_ONE:

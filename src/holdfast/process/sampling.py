@@ -1,7 +1,7 @@
 """Measures a tree, cheaply, through descriptors that are kept open.
 
 Three rates: CPU and memory of every process in each sample; the rest of each process as often as
-that stays cheap, at least every 5 s; what is dear (`process/dear.py`) every 30 s. It never
+that stays cheap, at least every 5 s; what is dear (`process/dear.py`) every minute. It never
 blocks, and never raises for a process that is gone or unreadable: unknown is None.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from holdfast.process.resolution import Resolution
 
 FULL_EVERY_SECONDS = 5.0
-SLOW_EVERY_SECONDS = 30.0
+SLOW_EVERY_SECONDS = 60.0
 _FULL_SECONDS_EACH = 0.01  # a full look at one process takes 0.06 ms: below 1 % of a core
 _EARLY_BY = 0.9  # a timer that fires a little early still finds its turn
 _PSS_SECONDS = 0.5  # for a tree that may be over its limit: it would be stopped otherwise

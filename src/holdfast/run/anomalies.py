@@ -6,6 +6,7 @@ Pure: rows in, anomalies out; no clock, no OS. The thresholds are one table with
 
 from __future__ import annotations
 
+from holdfast.process.samples import tree_figures
 from holdfast.run import progress_rules, resource_rules
 from holdfast.run.anomaly_rule import Anomaly, Context, Rule, Severity, threshold
 
@@ -52,16 +53,18 @@ class Watch:
         subject = row.get("token")
         another_boot = boottime < self._last_boottime
         self._last_boottime = boottime
-        if subject is None and not (row.get("tree") or {}).get("rss_bytes"):
+        figures = tree_figures(row)
+        if subject is None and not figures.get("rss_bytes"):
             return []
         if another_boot or (subject is not None and subject != self._subject):
             for rule in self._rules:
                 rule.another_subject()
             self._subject = subject
-        context = context or Context()
+        context, whole = context or Context(), {**row, "tree": figures}
         fired = []
         for rule in self._rules:
-            fired.extend(rule.feed(row, context))
+            if rule.knows(whole):
+                fired.extend(rule.feed(whole, context))
         return fired
 
     def restarted(self, at: str, boottime: float, lived_seconds: float) -> list[Anomaly]:

@@ -126,9 +126,7 @@ class Rule:
         raise NotImplementedError
 
     def feed(self, row: Row, context: Context) -> list[Anomaly]:
-        """What fires at this row."""
-        if not self.knows(row):
-            return []
+        """What fires at a row that the rule knows."""
         self.context = context
         found = self.look(row)
         was_active, self.active = self.active, found is not None

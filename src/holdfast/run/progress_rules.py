@@ -1,11 +1,11 @@
 """Rules about whether a run gets anywhere, and whether its rows tell of the right process. Pure.
 
-A rule that needs a figure which a row does not have is not asked: absent means unknown.
+A rule that needs a figure which a row does not have is not asked: absent means unknown. The
+"tree" of these rows is whole, also where it is one process.
 """
 
 from __future__ import annotations
 
-from holdfast.process.samples import tree_figure
 from holdfast.run.anomaly_rule import Finding, Rule, Severity, threshold, time_of
 
 TYPE_CHECKING = False
@@ -56,11 +56,11 @@ class Spin(Rule):
         self._switches: int | None = None
 
     def knows(self, row: Row) -> bool:
-        return tree_figure(row, "cpu_percent") is not None and _chars(row)
+        return row["tree"].get("cpu_percent") is not None and _chars(row)
 
     def look(self, row: Row) -> Finding | None:
-        now, percent = time_of(row), tree_figure(row, "cpu_percent")
-        chars, used = tree_figure(row, "chars"), tree_figure(row, "rss_bytes") or 0
+        now, percent = time_of(row), row["tree"].get("cpu_percent")
+        chars, used = row["tree"].get("chars"), row["tree"].get("rss_bytes") or 0
         if not self._is_busy(row, percent):
             self._since = None
             return None
@@ -93,7 +93,7 @@ class Spin(Rule):
 
 
 def _chars(row: Row) -> bool:
-    return tree_figure(row, "chars") is not None
+    return row["tree"].get("chars") is not None
 
 
 class Stall(Rule):
@@ -107,13 +107,13 @@ class Stall(Rule):
         self._sockets = 0
 
     def knows(self, row: Row) -> bool:
-        return tree_figure(row, "cpu_percent") is not None and _chars(row)
+        return row["tree"].get("cpu_percent") is not None and _chars(row)
 
     def look(self, row: Row) -> Finding | None:
-        now, chars = time_of(row), tree_figure(row, "chars")
-        sockets = (row.get("tree") or {}).get("sockets")
+        now, chars = time_of(row), row["tree"].get("chars")
+        sockets = row["tree"].get("sockets")
         self._sockets = self._sockets if sockets is None else sockets
-        busy = tree_figure(row, "cpu_percent") >= threshold("stall_percent") or self._sockets > 0
+        busy = row["tree"].get("cpu_percent") >= threshold("stall_percent") or self._sockets > 0
         if self._since is None or busy or chars != self._since[1]:
             self._since = (now, chars)
             return None

@@ -1,11 +1,11 @@
 """Rules about what a tree uses up: memory, descriptors, threads, process entries. Pure.
 
-A rule that needs a figure which a row does not have is not asked: absent means unknown.
+A rule that needs a figure which a row does not have is not asked: absent means unknown. The
+"tree" of these rows is whole, also where it is one process.
 """
 
 from __future__ import annotations
 
-from holdfast.process.samples import tree_figure
 from holdfast.run.anomaly_rule import Finding, Rule, Severity, threshold, time_of
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ _MIB = 1 << 20
 
 
 def _memory(row: Row) -> int:
-    return (tree_figure(row, "rss_bytes") or 0) + (tree_figure(row, "swap_bytes") or 0)
+    return (row["tree"].get("rss_bytes") or 0) + (row["tree"].get("swap_bytes") or 0)
 
 
 class MemoryGrowth(Rule):
@@ -32,10 +32,10 @@ class MemoryGrowth(Rule):
         self._highest = self._steps = self._pauses = self._fired_at = self._largest_step = 0
 
     def knows(self, row: Row) -> bool:
-        return tree_figure(row, "rss_bytes") is not None
+        return row["tree"].get("rss_bytes") is not None
 
     def look(self, row: Row) -> Finding | None:
-        now, used = time_of(row), tree_figure(row, "rss_bytes")
+        now, used = time_of(row), row["tree"].get("rss_bytes")
         rises = used >= self._highest + threshold("growth_step_bytes")
         self._pauses = 0 if rises else self._pauses + 1
         levelled = self._pauses >= threshold("growth_pause_samples")
@@ -86,7 +86,7 @@ class MemoryLimit(Rule):
         self._group_limit: int | None = None
 
     def knows(self, row: Row) -> bool:
-        return tree_figure(row, "rss_bytes") is not None
+        return row["tree"].get("rss_bytes") is not None
 
     def look(self, row: Row) -> Finding | None:
         group = row.get("group")
@@ -137,10 +137,10 @@ class DescriptorExhaustion(Rule):
     name = "fd_exhaustion"
 
     def knows(self, row: Row) -> bool:
-        return tree_figure(row, "fd_ratio") is not None
+        return row["tree"].get("fd_ratio") is not None
 
     def look(self, row: Row) -> Finding | None:
-        ratio = tree_figure(row, "fd_ratio")
+        ratio = row["tree"].get("fd_ratio")
         if ratio < threshold("fd_calm_share" if self.active else "fd_share"):
             return None
         culprit = row.get("fewest_fds") or {}
@@ -188,10 +188,10 @@ class ZombiePileUp(Rule):
         self._times = 0
 
     def knows(self, row: Row) -> bool:
-        return tree_figure(row, "zombies") is not None
+        return row["tree"].get("zombies") is not None
 
     def look(self, row: Row) -> Finding | None:
-        count = tree_figure(row, "zombies")
+        count = row["tree"].get("zombies")
         self._times = self._times + 1 if count >= threshold("zombies") else 0
         if self._times < threshold("zombie_samples"):
             return None

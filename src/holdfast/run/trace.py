@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from holdfast.lean import read_json
-from holdfast.process.samples import tree_figure
+from holdfast.process.samples import tree_figures
 from holdfast.run.durable import encode
 
 TYPE_CHECKING = False
@@ -195,20 +195,19 @@ class UsagePeaks:
         row = sample if isinstance(sample, dict) else sample.to_json()
         if row.get("resolution") == "unresolved":
             return  # nothing was measured: a count of wrappers is nobody's
-        if not tree_figure(row, "processes") and self._figures["peak_processes"] is None:
+        figures, highest = tree_figures(row), self._figures
+        if not figures.get("processes") and highest["peak_processes"] is None:
             return  # it ended before the first sample of it: it used something, but who knows
-        for name, figures in _USAGE.items():
-            for figure in figures:
-                self._raise(name, tree_figure(row, figure))
+        for name, of_these in _USAGE.items():
+            before = highest[name]
+            for figure in of_these:
+                value = figures.get(figure)
+                if value is not None and (before is None or value > before):
+                    highest[name] = before = value
 
     def usage(self) -> dict[str, Any]:
         """The numbers, by the contract's names."""
         return dict(self._figures)
-
-    def _raise(self, name: str, value: float | None) -> None:
-        before = self._figures[name]
-        if value is not None and (before is None or value > before):
-            self._figures[name] = value
 
 
 # The contract's name, and the tree's figures whose highest value it is.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 EARLY_LOOKS_SECONDS = (0.02, 0.1, 0.3, 0.6, 1.0)  # a wrapper starts its workload soon after
 UNSETTLED_SECONDS = 1.0  # between looks while the workload may still appear
 UNSETTLED_LOOKS = 60
-THOROUGH_SECONDS = 30.0  # between looks at a calm tree that believe nothing
+THOROUGH_SECONDS = 60.0  # between looks at a calm tree that believe nothing
 
 
 class Observer:
