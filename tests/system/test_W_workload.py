@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from holdfast.process.finder import STAGES
 from holdfast.run.lifecycle import fold
 from holdfast.run.trace import read_rows
 from tests.support.running import ended, events_of, info_of, run_of, stop
@@ -121,28 +120,6 @@ def test_W4_workers_of_a_workload_that_exits_first_are_leftovers(holdfast):
     assert (info.outcome, info.exit_code) == ("failed", 5)
     assert info.cleanup is not None
     assert info.cleanup["signalled"] == 1
-
-
-def test_W4_an_exit_is_recorded_for_the_workload_that_exited(holdfast, tmp_path):
-    go = tmp_path / "go"
-    os.mkfifo(go)
-    fifo = os.open(go, os.O_RDWR)
-    run(holdfast, "sh", "-c", f"for i in 1 2 3 4 5; do head -n 1 {go}; done; exit 7")
-    stages: list[str] = []
-    for _ in range(STAGES):
-        stages.append(eventually(lambda: _workload_other_than(stages), why="the next program"))
-        os.write(fifo, b"go\n")
-    root = events_of("a", "attempt_started")[0]["root"]["token"]
-    assert eventually(lambda: _workload_other_than(stages), why="the shell itself") == root
-    # As it happened: one program, its exit, the next one. The last is the root, and lives.
-    told = [e for e in events_of("a") if e.get("workload") or e["kind"] == "workload_exited"]
-    kinds = [event["kind"] for event in told]
-    assert kinds == ["workload_resolved", "workload_exited"] * STAGES + ["workload_resolved"]
-    assert fold(run_of("a").directory.read_events().events).workload_exit is None
-    os.write(fifo, b"go\n")
-    info = ended("a")
-    os.close(fifo)
-    assert (info.exit_code, info.workload_exit_code) == (7, None)
 
 
 def _workload_other_than(known: list[str]) -> str | None:

@@ -148,6 +148,8 @@ class Observer:
             return  # a wrapper that has just started: not worth a fact yet
         if self._recorded is None or not found.says_the_same(self._recorded):
             self._recorded = found
+            if found.workload is not None:
+                self._supervisor.record_end_of_former()
             self._supervisor.journal.record(Kind.WORKLOAD_RESOLVED, **_public(found))
             self._supervisor.shells = tuple(
                 wrapper.identity for wrapper in found.wrappers if is_shell(wrapper_of(wrapper))

@@ -176,6 +176,13 @@ class Supervisor:
         self.workload = self.workload_exit = None
         self._workload_may_outlive = False
 
+    def record_end_of_former(self) -> None:
+        """Another workload was found before the loop told us that the former has ended."""
+        if self.workload and self.workload_exit is None and self.workload.has_exited():
+            self.loop.unwatch(self.workload.fd)
+            self.workload_exit = exits.exit_of_stranger(self.workload) or exits.NOT_SEEN
+            self.journal.record(Kind.WORKLOAD_EXITED, **self.workload_exit.to_json())
+
     # --- something ends ----------------------------------------------------------------
 
     def _root_ended(self, _events: int) -> None:
