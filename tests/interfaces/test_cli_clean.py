@@ -137,8 +137,9 @@ def test_a_start_has_a_full_house_cleaned_in_the_background(home, monkeypatch, t
     make_history_more(home, 6)
     Runs(home.path).start(["true"], name="b").wait(30)
     assert os.path.exists(f"{home.path}/tidied")
-    eventually(lambda: home.count_runs() <= 4, why="old runs are removed")
-    eventually(lambda: not _tidying(home), why="the cleaner has ended")
+    # It is nice: on a busy machine everybody else comes first.
+    eventually(lambda: home.count_runs() <= 4, 90, "old runs are removed")
+    eventually(lambda: not _tidying(home), 20, "the cleaner has ended")
     make_history_more(home, 6)
     Runs(home.path).start(["true"], name="c").wait(30)
     assert home.count_runs() >= 9, "once an hour is enough"
