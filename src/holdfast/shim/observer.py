@@ -19,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from holdfast.process.identity import HeldProcess
     from holdfast.process.members import Member
     from holdfast.process.sampling import Activity
     from holdfast.shim.measuring import Measuring
@@ -148,26 +149,30 @@ class Observer:
             return  # a wrapper that has just started: not worth a fact yet
         if self._recorded is None or not found.says_the_same(self._recorded):
             self._recorded = found
+            held = self._hold(found)  # first: whoever reads the fact may end the workload at once
             if found.workload is not None:
                 self._supervisor.record_end_of_former()
             self._supervisor.journal.record(Kind.WORKLOAD_RESOLVED, **_public(found))
             self._supervisor.shells = tuple(
                 wrapper.identity for wrapper in found.wrappers if is_shell(wrapper_of(wrapper))
             )
-            self._hold_workload(found)
+            if held is not None:
+                self._supervisor.take_workload(held, outlives_root=found.outlives_root)
+            elif self._is_root(found):
+                self._supervisor.let_go_of_workload()
 
-    def _hold_workload(self, found: Resolution) -> None:
-        root = self._supervisor.root
-        if found.workload is None:
-            return
-        if root is not None and found.workload.identity == root.identity:
-            self._supervisor.let_go_of_workload()
-            return
+    def _is_root(self, found: Resolution) -> bool:
+        root, workload = self._supervisor.root, found.workload
+        return root is not None and workload is not None and workload.identity == root.identity
+
+    def _hold(self, found: Resolution) -> HeldProcess | None:
+        """The workload, where it is another than the root."""
+        if found.workload is None or self._is_root(found):
+            return None
         try:
-            held = found.workload.identity.hold()
+            return found.workload.identity.hold()
         except HoldfastError:  # it ended since: what was seen of it is recorded
-            return
-        self._supervisor.take_workload(held, outlives_root=found.outlives_root)
+            return None
 
     def _require(self) -> None:
         if self._finder is None or self._finder.resolution.workload is not None:
