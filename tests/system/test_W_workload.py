@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import resource
 import shlex
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -153,7 +156,8 @@ def test_W4_a_workload_that_ends_with_its_root_has_its_code_recorded(holdfast, t
     ],
 )
 def test_C5_a_fault_fires_its_anomaly_once_while_the_run_is_live(holdfast, program, rule):
-    run(holdfast, *faulty(program))
+    with _few_descriptors():
+        run(holdfast, *faulty(program))
     eventually(lambda: anomalies_of("a"), why=f"{rule} fires")
     seen = len(rows_of("a"))
     eventually(lambda: len(rows_of("a")) > seen + 5, why="more samples")
@@ -161,6 +165,20 @@ def test_C5_a_fault_fires_its_anomaly_once_while_the_run_is_live(holdfast, progr
     assert [event["rule"] for event in events_of("a", "anomaly_fired")] == [rule]
     assert info_of("a").state == "running"
     stop(holdfast, "a")
+
+
+@contextlib.contextmanager
+def _few_descriptors() -> Iterator[None]:
+    """What is started here has the limit of `fd_leak` from its first moment.
+
+    A limit is read seldom: one that a program gives itself may be seen a minute later.
+    """
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_C5_a_crash_loop_fires_once(holdfast):
