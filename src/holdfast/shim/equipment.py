@@ -77,6 +77,7 @@ def _watch(supervisor: Supervisor) -> None:
     supervisor.on_exit.append(observer.last_look)
     supervisor.on_succession.append(observer.follow_heir)
     supervisor.before_ending.append(output.drain)
+    supervisor.log_size = output.check_size  # each sample asks
     supervisor.usage = observer.usage
     began = [observer.begin]
     limits = (wanted.timeout_seconds, wanted.idle_timeout_seconds, wanted.memory_max_bytes)

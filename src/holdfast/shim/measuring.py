@@ -78,10 +78,7 @@ class Measuring:
         return usage if any(value is not None for value in usage.values()) else None
 
     def _quiet_seconds(self, now: float) -> float:
-        try:
-            size = os.stat(self._supervisor.directory.output_path).st_size
-        except OSError:
-            size = 0
+        size = self._supervisor.log_size()
         if size != self._log_size:
             self._log_size, self._heard_at = size, now
         return now - self._heard_at

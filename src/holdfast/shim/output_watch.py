@@ -12,6 +12,7 @@ from holdfast.process.clock import boottime
 from holdfast.run.events import Kind
 from holdfast.run.output import LineCarrier, trim_head
 from holdfast.shim.loop import READ
+from holdfast.shim.stdio import log_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,12 +52,9 @@ class OutputWatch:
         while self.on_lines and self._read():
             continue
 
-    def check_size(self) -> None:
-        """A program that reopens its stderr with `>` cuts the log: that is recorded."""
-        try:
-            size = os.stat(self._path).st_size
-        except FileNotFoundError:
-            size = 0
+    def check_size(self) -> int:
+        """How long the log is. A program that reopens its stderr with `>` cuts it: recorded."""
+        size = log_size(self._supervisor.directory)
         if size < self._size:
             hint = "a program opened the log with `>`; use `>&2`, or run with --pty"
             self._supervisor.journal.record(
@@ -65,6 +63,7 @@ class OutputWatch:
             self._position = min(self._position, size)
             self._carrier = LineCarrier(self._position)
         self._size = size
+        return size
 
     def _modified(self, _events: int) -> None:
         os.read(self._watch_fd, 65536)

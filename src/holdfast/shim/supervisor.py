@@ -78,6 +78,7 @@ class Supervisor:
         self.before_ending: list[Callable[[], None]] = []
         self.after_ending: list[Callable[[], None]] = []
         self.after_release: list[Callable[[], None]] = []  # nothing waits for the shim any more
+        self.log_size: Callable[[], int] = lambda: stdio.log_size(directory)
         self.usage: Callable[[], dict[str, Any] | None] = lambda: None
         self.tell: Callable[..., None] = lambda _event, **_more: None  # --notify
         self.terminal: Ends | None = None  # of a --pty run
