@@ -16,6 +16,7 @@ from holdfast.errors import Refused, Unavailable, WrongUse
 from holdfast.manage.link import Link, open_link
 from holdfast.manage.runs import Run, Runs
 from holdfast.manage.steps import run_steps
+from holdfast.manage.stopping import refuse_unproven
 from holdfast.process.members import STAMP
 from holdfast.run.facts import State
 
@@ -91,6 +92,7 @@ def _part(
 def _connect(attached: Run, read_only: bool) -> Link:
     info = attached.info()
     _refuse_what_cannot_be(info)
+    refuse_unproven(attached.directory)
     link = open_link(attached.directory.path)
     if link is None:
         raise Unavailable(

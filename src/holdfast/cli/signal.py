@@ -40,6 +40,10 @@ def run(args: Namespace) -> int:
     """Send it, and say what became of it."""
     number = parse_signal(args.signal)
     target = find_target(args.target)
+    if target.run is not None:
+        from holdfast.manage.stopping import refuse_unproven
+
+        refuse_unproven(target.run.directory)
     delivery = send_signal(target.identity, number, trust_pid=args.trust_pid)
     if target.run is not None:
         _record(target.run, delivery)

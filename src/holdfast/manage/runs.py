@@ -47,7 +47,7 @@ class Runs:
         notice: Callable[[str], None] = _log_notice,
     ) -> None:
         self.home = Home.locate(home)
-        self.tags = check_tags(tags or {})
+        self.tags = check_tags(tags)
         self._notice = notice
 
     def start(
@@ -66,7 +66,7 @@ class Runs:
 
     def start_steps(self, argv: Sequence[str], **options: Any) -> Steps[RunDirectory]:
         """The same as an operation that both kinds of caller can drive."""
-        options["tags"] = {**self.tags, **(options.get("tags") or {})}
+        options["tags"] = {**self.tags, **check_tags(options.get("tags"))}
         return start_run(self.home, StartRequest(argv, **options), self._notice)
 
     def get(self, ref: str) -> Run:
@@ -169,7 +169,9 @@ class Run:
         import base64
 
         from holdfast.manage.link import reach
+        from holdfast.manage.stopping import refuse_unproven
 
+        refuse_unproven(self.directory)
         link = yield from reach(self.directory)
         if link is None:
             raise Unavailable(

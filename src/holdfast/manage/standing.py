@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from holdfast.errors import DamagedRecord
+from holdfast.errors import DamagedRecord, HoldfastError
 from holdfast.process import here
 from holdfast.process.identity import Look, ProcessIdentity, Verdict
 from holdfast.record import Record
@@ -36,6 +36,7 @@ class Standing(Record):
     outcome: Outcome | None
     evidence: str
     looks: dict[str, Look]  # by token: what was looked at on the way
+    hint: str | None = None  # what to do about a record that is not believed
 
 
 def stand(
@@ -49,7 +50,8 @@ def stand(
     facts = read_facts(directory, members=closely)
     doubt = doubt_origin(directory, spec)
     if doubt is not None and (doubt.of_ending_too or not facts.has_ended):
-        return facts, unknown(f"{doubt.why}: not believed, kept and not touched")
+        hint = f"holdfast status {directory.id}; act on it where it was recorded"
+        return facts, unknown(f"{doubt.why}: not believed, kept and not touched", hint=hint)
     if facts.has_ended:
         return facts, _ended(facts)
     if directory.lock_is_held():
@@ -67,7 +69,7 @@ def stand(
         return facts, _restart_due(facts)
     if facts.root is None:
         return facts, _never_started(directory, spec, facts)
-    return facts, _unsupervised(facts)
+    return facts, _unsupervised(directory, facts)
 
 
 def read_facts(directory: RunDirectory, *, members: bool = True) -> RunFacts:
@@ -78,9 +80,11 @@ def read_facts(directory: RunDirectory, *, members: bool = True) -> RunFacts:
     return fold(read.events)
 
 
-def unknown(evidence: str, looks: dict[str, Look] | None = None) -> Standing:
+def unknown(
+    evidence: str, looks: dict[str, Look] | None = None, hint: str | None = None
+) -> Standing:
     """Nobody can tell."""
-    return Standing(State.UNKNOWN, None, evidence, looks or {})
+    return Standing(State.UNKNOWN, None, evidence, looks or {}, hint)
 
 
 def is_restart_due(facts: RunFacts) -> bool:
@@ -133,7 +137,7 @@ def _never_started(directory: RunDirectory, spec: RunSpec, facts: RunFacts) -> S
     return Standing(State.ENDED, Outcome.NEVER_STARTED, evidence + failed, {})
 
 
-def _unsupervised(facts: RunFacts) -> Standing:
+def _unsupervised(directory: RunDirectory, facts: RunFacts) -> Standing:
     """Nobody holds the lock and no ending is recorded: look at whom the events name."""
     root = facts.root if facts.root_exit is None and facts.exec_failure is None else None
     workload = facts.workload if facts.workload_exit is None else None
@@ -141,8 +145,8 @@ def _unsupervised(facts: RunFacts) -> Standing:
     said = "; ".join(["nobody holds the lock", *_say(facts, looks)])
     if facts.shim is not None and looks[facts.shim["token"]].verdict is Verdict.SAME:
         if not is_ending(ProcessIdentity.from_json(facts.shim)):
-            return unknown(f"{said}: its shim lives and holds another lock: a copy?", looks)
-        return _unsupervised(facts)
+            return _copy(directory, ProcessIdentity.from_json(facts.shim), said, looks)
+        return _unsupervised(directory, facts)
     verdicts = [
         looks[one["token"]].verdict for one in (root, workload) if one and one["token"] in looks
     ]
@@ -151,6 +155,36 @@ def _unsupervised(facts: RunFacts) -> Standing:
     if Verdict.UNKNOWN in verdicts:
         return unknown(said, looks)
     return Standing(State.ENDED, _outcome(facts), f"{said} (not yet recorded)", looks)
+
+
+def _copy(
+    directory: RunDirectory, shim: ProcessIdentity, said: str, looks: dict[str, Look]
+) -> Standing:
+    """The run's shim lives, and the lock that it holds is not this directory's."""
+    home = _home_of(shim, f"/runs/{directory.id}/lock")
+    said += ": its shim lives and holds another lock: a copy"
+    if home is None:
+        hint = "act on it in the home that this one was copied from"
+        return unknown(f"{said}?", looks, hint)
+    return unknown(
+        f"{said} of the run in {home}",
+        looks,
+        f"HOLDFAST_HOME={home} holdfast status {directory.id}",
+    )
+
+
+def _home_of(shim: ProcessIdentity, lock: str) -> str | None:
+    """The home of the run that a shim has open; None: it can't be seen."""
+    from holdfast.process import procfs
+    from holdfast.process.local import hold_here
+
+    try:
+        with hold_here(shim) as held:
+            paths = procfs.open_paths(held.identity.pid)
+            found = [] if held.has_exited() else [one for one in paths if one.endswith(lock)]
+    except (HoldfastError, OSError):
+        return None
+    return found[0].removesuffix(lock) if found else None
 
 
 def _outcome(facts: RunFacts) -> Outcome:

@@ -150,11 +150,19 @@ def _await_end(directory: RunDirectory, seconds: float) -> Steps[None]:
         return
 
 
+def refuse_unproven(directory: RunDirectory) -> None:
+    """For whoever acts on a run's processes: nothing is done on the word of a doubted record."""
+    standing = stand(directory, directory.read_spec())[1]
+    if standing.state is State.UNKNOWN:
+        raise unproven(directory.id, standing)
+
+
 def unproven(run_id: str, standing: Standing) -> IdentityUnproven:
     """The refusal for a run of which nobody can tell what is alive."""
     return IdentityUnproven(
         f"run {run_id} is unknown: {standing.evidence}; nobody was signalled",
-        hint=f"holdfast status {run_id}; holdfast recover --other-namespaces-gone if its"
+        hint=standing.hint
+        or f"holdfast status {run_id}; holdfast recover --other-namespaces-gone if its"
         " container is gone for good",
         run=run_id,
         evidence=standing.evidence,

@@ -244,6 +244,12 @@ def wait_channel(pid: int) -> str | None:
     return name if name not in ("", "0") else None
 
 
+def open_paths(pid: int) -> list[str]:
+    """The files that a process has open; OSError when it may not be looked at."""
+    base = f"/proc/{pid}/fd"
+    return [os.readlink(f"{base}/{number}") for number in os.listdir(base)]
+
+
 def short_path_to(fd: int, name: str) -> str:
     """A path below an open directory that fits the 108 bytes of a socket address."""
     return f"/proc/self/fd/{fd}/{name}"
