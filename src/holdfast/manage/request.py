@@ -9,6 +9,7 @@ from holdfast.process import here
 from holdfast.process.clock import wall_clock
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.members import STAMP
+from holdfast.process.paths import absolute
 from holdfast.run.names import check_name, default_name, is_id
 from holdfast.run.quantities import parse_duration, parse_size
 from holdfast.run.spec import RunSpec, Wanted
@@ -95,7 +96,7 @@ class StartRequest:
         self.key = key
         self.stdin = stdin
         self.replace = replace
-        self.cwd = os.path.abspath(os.fspath(cwd)) if cwd is not None else os.getcwd()
+        self.cwd = absolute(os.fspath(cwd) if cwd is not None else ".")
         self.env = dict(env or {})
         self.tags = check_tags(tags or {})
         self.pty = pty

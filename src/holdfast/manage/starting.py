@@ -11,6 +11,7 @@ import os
 from holdfast.errors import HoldfastError
 from holdfast.manage.claiming import wait_for_key, wait_for_name
 from holdfast.manage.launch import start_shim
+from holdfast.process.paths import absolute
 from holdfast.run.claims import Claim
 from holdfast.run.crashpoints import crash_point, set_role
 from holdfast.run.directory import RunDirectory
@@ -147,7 +148,7 @@ def _keep_stdin(directory: RunDirectory, request: StartRequest) -> str | None:
     if request.wanted.stdin != "file":
         return None
     if not isinstance(request.stdin, bytes):
-        return os.path.abspath(os.fspath(request.stdin or ""))
+        return absolute(os.fspath(request.stdin or ""))
     with open(directory.stdin_path, "xb", opener=_private) as file:
         file.write(request.stdin)
     return directory.stdin_path

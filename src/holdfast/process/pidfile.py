@@ -28,6 +28,7 @@ from holdfast.errors import (
 )
 from holdfast.process import here, pidrecord, planted, procfs
 from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.paths import absolute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class PidFile:
         given = os.fspath(path)
         if not given or "\0" in given or os.path.basename(given) in ("", ".", ".."):
             raise WrongUse(f"{given!r} can't be the path of a pid file")
-        self.path = os.path.abspath(given)
+        self.path = absolute(given)
         self._name = os.path.basename(self.path)
         self._mine: _Held | None = None
 

@@ -12,6 +12,7 @@ import sys
 import time
 
 from holdfast.errors import HomeUnusable
+from holdfast.process.paths import absolute
 from holdfast.run.names import is_id
 
 TYPE_CHECKING = False
@@ -62,7 +63,7 @@ class Home:
         """The home that was given, or that the environment names. Looks at no file."""
         chosen = os.fspath(path) if path is not None else os.environ.get("HOLDFAST_HOME")
         if chosen:
-            return cls(os.path.abspath(chosen))
+            return cls(absolute(chosen))
         base = os.environ.get("XDG_STATE_HOME", "")
         if not os.path.isabs(base):  # the XDG standard: a relative one is to be ignored
             base = os.path.expanduser("~/.local/state")

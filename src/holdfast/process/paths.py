@@ -1,0 +1,18 @@
+"""Paths made absolute, where the current directory may be one that was removed."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.errors import WrongUse
+
+
+def absolute(path: str) -> str:
+    """`os.path.abspath`; WrongUse where the path needs a current directory and there is none."""
+    try:
+        return os.path.abspath(path)
+    except OSError as error:  # getcwd(2): ENOENT after an rmdir, EACCES below a closed directory
+        raise WrongUse(
+            f"the current directory can't be used: {error.strerror}; was it removed?",
+            hint="go to one that exists, or use absolute paths (`run -C DIR`, cwd= in the library)",
+        ) from error
