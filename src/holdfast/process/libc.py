@@ -54,11 +54,16 @@ _IN_CREATE = 0x100
 _IN_CLOEXEC_NONBLOCK = os.O_CLOEXEC | os.O_NONBLOCK
 
 
+_functions: dict[str, Any] = {}  # those that were called
+
+
 def _call(name: str, *arguments: Any) -> int:
-    try:
-        function = _Function(dlsym(_libc, name))
-    except OSError:
-        raise OSError(errno.ENOSYS, f"{name} is not available on this system") from None
+    function = _functions.get(name)
+    if function is None:
+        try:
+            function = _functions[name] = _Function(dlsym(_libc, name))
+        except OSError:
+            raise OSError(errno.ENOSYS, f"{name} is not available on this system") from None
     while True:
         result = int(function(*arguments))
         if result >= 0:

@@ -62,9 +62,14 @@ class Watch:
             self._subject = subject
         context, whole = context or Context(), {**row, "tree": figures}
         fired = []
-        for rule in self._rules:
-            if rule.knows(whole):
-                fired.extend(rule.feed(whole, context))
+        for rule in self._rules:  # for every sample of every run: no call more than it takes
+            if not rule.knows(whole):
+                continue
+            rule.context = context
+            found = rule.look(whole)
+            if found is not None and not rule.active:
+                fired.append(rule.anomaly(whole, found))
+            rule.active = found is not None
         return fired
 
     def restarted(self, at: str, boottime: float, lived_seconds: float) -> list[Anomaly]:

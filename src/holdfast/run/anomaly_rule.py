@@ -104,7 +104,7 @@ class Finding(Record):
 
 
 class Rule:
-    """One rule. `look` says whether its condition holds; firing once an episode is done here."""
+    """One rule. `look` says whether its condition holds; `Watch` fires it once an episode."""
 
     name = ""
     severity = Severity.WARNING
@@ -125,16 +125,8 @@ class Rule:
         """The condition. `self.active`: it held before, so that a lower bar ends the episode."""
         raise NotImplementedError
 
-    def feed(self, row: Row, context: Context) -> list[Anomaly]:
-        """What fires at a row that the rule knows."""
-        self.context = context
-        found = self.look(row)
-        was_active, self.active = self.active, found is not None
-        if found is None or was_active:
-            return []
-        return [self.anomaly(row, found)]
-
     def anomaly(self, row: Row, found: Finding) -> Anomaly:
+        """What fires, once an episode."""
         return Anomaly(
             self.name,
             self.severity,

@@ -189,6 +189,7 @@ class UsagePeaks:
 
     def __init__(self) -> None:
         self._figures: dict[str, float | None] = dict.fromkeys(_USAGE)
+        self._last: dict[str, Any] = {}
 
     def add(self, sample: Sample | Row) -> None:
         """Take a sample in, live or read back."""
@@ -196,6 +197,9 @@ class UsagePeaks:
         if row.get("resolution") == "unresolved":
             return  # nothing was measured: a count of wrappers is nobody's
         figures, highest = tree_figures(row), self._figures
+        if figures == self._last:
+            return  # most samples of most runs
+        self._last = figures
         if not figures.get("processes") and highest["peak_processes"] is None:
             return  # it ended before the first sample of it: it used something, but who knows
         for name, of_these in _USAGE.items():
