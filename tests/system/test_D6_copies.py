@@ -1,9 +1,10 @@
-"""D6, L10: a copy of a live run is not believed: nobody is signalled, fed or doubled on its word."""
+"""D6, L10: a copy of a live run is not believed: nobody is signalled or fed on its word."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +12,8 @@ from holdfast.errors import IdentityUnproven
 from holdfast.manage.runs import Runs
 from holdfast.run.facts import State
 from holdfast.run.names import new_id
-from tests.support.recovering import known
-from tests.support.running import run_of, stop, wait_for_output
+from tests.support.recovering import kill, known
+from tests.support.running import run_of, settled, stop, wait_for_output
 
 
 @pytest.fixture
@@ -59,4 +60,35 @@ def test_D6_a_copy_of_hard_links_inside_the_home_is_not_fed(holdfast):
     holdfast("signal", "TERM", copy.id, expect=4)
     holdfast("send", "a", "third", expect=0)
     assert wait_for_output("a", b"third\n") == b"first\nthird\n"
+    stop(holdfast, "a")
+
+
+def test_L10_no_second_workload_beside_a_copy_of_a_live_run(holdfast, tmp_path, copied_home):
+    holdfast("run", "-n", "a", "sleep", "600", expect=0)
+    workload = known("a").workload
+    elsewhere = {"HOLDFAST_HOME": copied_home()}
+    for words in ((), ("--replace",)):
+        refused = holdfast("run", "-n", "a", *words, "true", env=elsewhere, expect=4)
+        assert f"copy of the run in {tmp_path}" in refused.stderr
+        assert workload["token"] in refused.stderr
+        assert "use another name" in refused.stderr
+    holdfast("run", "-n", "b", "true", env=elsewhere, expect=0)
+    assert len(Runs(elsewhere["HOLDFAST_HOME"]).list()) == 2
+    stop(holdfast, "a")
+    settled("a")
+    holdfast("run", "-n", "a", "true", env=elsewhere, expect=0)
+
+
+def test_L10_no_second_workload_beside_a_live_run_with_damaged_events(holdfast):
+    holdfast("run", "-n", "a", "sleep", "600", expect=0)
+    events = Path(run_of("a").directory.events_path)
+    shim = known("a").shim
+    whole = events.read_bytes()
+    with events.open("ab") as file:
+        file.write(b"garbage\n")
+    holdfast("run", "-n", "a", "true", expect=4)
+    kill(shim)
+    refused = holdfast("run", "-n", "a", "true", expect=4)
+    assert "damaged" in refused.stderr
+    os.truncate(events, len(whole))
     stop(holdfast, "a")

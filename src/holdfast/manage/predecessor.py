@@ -1,6 +1,6 @@
 """The latest run of a name that is to be used again: over, refused, or replaced.
 
-A second copy is never started beside a live workload, supervised or orphaned.
+A second copy is never started beside a live workload: supervised, orphaned, or not believed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from holdfast.manage.info import RunInfo, read_run, seconds_of
 from holdfast.manage.launch import start_shim
 from holdfast.manage.stopping import stop_run
 from holdfast.manage.views import duration
+from holdfast.process.identity import ProcessIdentity, Verdict
 from holdfast.run.facts import State
 
 TYPE_CHECKING = False
@@ -31,6 +32,7 @@ def free_the_name(
     """See that the name's latest run is over; we hold the claim, so nobody is starting one."""
     info = read_run(directory)
     if info.state is State.UNKNOWN:
+        _refuse_beside_the_living(directory, info, request)
         notice(f"an earlier run {request.name} ({info.id}) is unknown: {info.evidence}")
         return
     over = info.state is State.ENDED and directory.is_marked_active()
@@ -42,6 +44,29 @@ def free_the_name(
         if not request.replace:
             raise already_running(info)
         yield from _replace(directory, info, request, notice)
+
+
+def _refuse_beside_the_living(
+    directory: RunDirectory, info: RunInfo, request: StartRequest
+) -> None:
+    """A record that is not believed, or can't be read, still names processes: one that is proven
+    to live keeps the name, and so does whoever holds the lock. What can't be told does not."""
+    from holdfast.manage.removal import named_tokens
+
+    named = map(ProcessIdentity.parse, sorted(named_tokens(directory)))
+    living = [identity for identity in named if identity.verdict() is Verdict.SAME]
+    if not living and not directory.lock_is_held():
+        return
+    pids = ", ".join(str(identity.pid) for identity in living) or "the holder of its lock"
+    hint = f"use another name; holdfast status {directory.id} says more"
+    if living:
+        hint += f"; `holdfast signal TERM TOKEN` reaches one: {' '.join(i.token for i in living)}"
+    raise AlreadyRunning(
+        f"{request.name} ({directory.id}) is unknown, and alive ({pids}): {info.evidence}",
+        hint=hint,
+        run=directory.id,
+        pid=living[0].pid if living else None,
+    )
 
 
 def _replace(

@@ -225,11 +225,16 @@ def _tokens(directory: RunDirectory, spec: RunSpec | None) -> set[str]:
     except (HoldfastError, OSError):
         facts = None
     if facts is None or spec is None:
-        return _named_in(directory.events_path) | _named_in(directory.signals_path)
+        return named_tokens(directory)
     tokens = recorded_tokens(facts)
     if facts.root is None and not facts.has_ended:
         tokens.add(str(spec.launcher.get("token")))  # it may be about to start the command
     return tokens
+
+
+def named_tokens(directory: RunDirectory) -> set[str]:
+    """Every process that is named anywhere in a record that can't be read as a whole."""
+    return _named_in(directory.events_path) | _named_in(directory.signals_path)
 
 
 def _named_in(path: str) -> set[str]:
