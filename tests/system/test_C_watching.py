@@ -105,6 +105,10 @@ def test_C2_a_line_of_an_earlier_attempt_proves_nothing(holdfast, tmp_path):
     assert info.outcome in ("succeeded", "completed")
 
 
+def test_C2_in_one_log_a_line_of_stderr_counts_too(holdfast):
+    assert _finished(holdfast, "sh", "-c", "echo DONE >&2; sleep 600") == "completed"
+
+
 def test_C2_stderr_proves_nothing_when_it_is_split(holdfast):
     script = "echo DONE >&2; sleep 1; exit 3"
     assert _finished(holdfast, "--split-stderr", "sh", "-c", script) == "failed"

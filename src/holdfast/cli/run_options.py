@@ -32,7 +32,11 @@ _LIMITS = (
     ("--timeout", "D", "stop the run after this long, restarts included"),
     ("--idle-timeout", "D", "stop it when it neither writes nor works for this long"),
     ("--memory-max", "S", "stop it when its whole tree uses more memory than this"),
-    ("--done-when", "REGEX", "a whole line of stdout that proves completion"),
+    (
+        "--done-when",
+        "REGEX",
+        "a whole line of output that proves completion; of stdout alone with --split-stderr",
+    ),
     ("--drain", "D", "how long it may take to end by itself after that (5s, or the agent's)"),
     ("--grace", "D", "from the polite signal to SIGKILL, in every stop (10s)"),
     ("--stop-signal", "SIG", "the polite signal (SIGTERM)"),

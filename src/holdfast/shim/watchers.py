@@ -112,7 +112,7 @@ class MemoryLimit:
 
 
 class DoneWhen:
-    """`--done-when`: a whole new line of stdout that matches proves completion."""
+    """`--done-when`: a whole new line of the output that matches proves completion."""
 
     def __init__(self, supervisor: Supervisor, output: OutputWatch) -> None:
         self._completion = Completion(supervisor)
