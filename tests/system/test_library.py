@@ -210,10 +210,6 @@ def test_what_is_not_there(runs):
         runs.get("nobody")
     with pytest.raises(InvalidName):
         runs.get("../../etc")
-    with pytest.raises(TypeError):
-        runs.start("sleep 60")
-    with pytest.raises(WrongUse):
-        runs.start([])
 
 
 # Events

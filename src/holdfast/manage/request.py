@@ -13,6 +13,7 @@ from holdfast.process.paths import absolute
 from holdfast.run.names import check_name, default_name, is_id
 from holdfast.run.quantities import parse_duration, parse_size
 from holdfast.run.spec import RunSpec, Wanted
+from holdfast.run.strict import mismatch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 # Of the tests' own machinery, and of a notice that starts a run: not the workload's.
 _NOT_INHERITED = (
+    "",  # `env =x cmd` makes one; Python's exec passes no variable without a name on
     "HOLDFAST_NOTICE_OF",
     "HOLDFAST_CRASH_AT",
     "HOLDFAST_CRASH_LOG",
@@ -31,16 +33,19 @@ _NOT_INHERITED = (
 )
 
 
-def _seconds(value: Any, option: str) -> float:
-    return float(value) if isinstance(value, (int, float)) else parse_duration(value, option)
+def _seconds(value: Any, option: str) -> Any:
+    if isinstance(value, str):
+        return parse_duration(value, option)
+    # What is no number, or too large for one, is refused with the rest.
+    return float(value) if type(value) is int and abs(value) < 2**53 else value
 
 
-def _bytes(value: Any, option: str) -> int:
-    return int(value) if isinstance(value, int) else parse_size(value, option)
+def _bytes(value: Any, option: str) -> Any:
+    return parse_size(value, option) if isinstance(value, str) else value
 
 
-def _as_is(value: Any, _option: str) -> Any:
-    return value
+def _as_is(value: Any, option: str) -> Any:
+    return _passable(value, option.removeprefix("--"))
 
 
 # The library's options (and the keys of config.toml): the field of Wanted, and how it is read.
@@ -85,25 +90,21 @@ class StartRequest:
         resumed_from: str | None = None,
         **options: Any,
     ) -> None:
-        if isinstance(argv, (str, bytes)):
-            raise TypeError("argv is a list of words, not one text: ['sleep', '60']")
-        self.command = tuple(os.fspath(word) for word in argv)
-        if not self.command:
-            raise WrongUse("there is no command to run", hint="holdfast run [options] CMD [ARG...]")
-        if any("\0" in word for word in self.command):
-            raise InvalidOption("the command has a zero byte in it", option="argv")
-        self.name = check_name(name) if name is not None else default_name(self.command)
-        self.key = key
-        self.stdin = stdin
-        self.replace = replace
-        self.cwd = absolute(os.fspath(cwd) if cwd is not None else ".")
-        self.env = dict(env or {})
-        self.tags = check_tags(tags or {})
-        self.pty = pty
-        self.worktree = worktree
+        self.command = _command(argv)
+        self.name = default_name(self.command)
+        if name is not None:
+            self.name = check_name(_fitting(name, "name", "str"))
+        self.key = _fitting(key, "key", "str | None")
+        self.stdin = _stdin(stdin)
+        self.replace = _fitting(replace, "replace", "bool")
+        self.cwd = absolute(_path(cwd, "cwd") if cwd is not None else ".")
+        self.env = _environment_changes(env)
+        self.tags = check_tags(tags)
+        self.pty = _fitting(pty, "pty", "bool")
+        self.worktree = _fitting(worktree, "worktree", "str | None")
         self.resumed_from = resumed_from
         self.wanted = _wanted(options, stdin)
-        self.agent = _agent(agent, self.command)
+        self.agent = _agent(_fitting(agent, "agent", "str"), self.command)
 
     def spec(
         self,
@@ -177,20 +178,117 @@ def _wanted(options: Mapping[str, Any], stdin: object) -> Wanted:
             raise WrongUse(f"start has no option {name!r}", hint=f"it has {', '.join(OPTIONS)}")
         field, read = OPTIONS[name]
         if value is not None:
-            try:
-                fields[field] = read(value, f"--{name.replace('_', '-')}")
-            except (TypeError, ValueError) as error:
-                raise InvalidOption(f"--{name}: {value!r}: {error}", option=name) from error
+            fields[field] = read(value, f"--{name.replace('_', '-')}")
     kind = "null" if stdin is None else "pipe" if stdin == "pipe" else "file"
     return Wanted(**fields, stdin=kind).check()
 
 
-def check_tags(tags: Mapping[str, str]) -> dict[str, str]:
-    """Tags as they are stored; InvalidOption for an empty key."""
-    for name, value in tags.items():
+def check_tags(tags: Mapping[str, str] | None) -> dict[str, str]:
+    """Tags as they are stored; InvalidOption for what is not K=V."""
+    return _pairs(tags, "tag")
+
+
+def _environment_changes(env: Mapping[str, str | None] | None) -> dict[str, str | None]:
+    changes = _mapping(env, "env")
+    _pairs({name: value for name, value in changes.items() if value is not None}, "env")
+    return changes
+
+
+def _pairs(given: Any, option: str) -> dict[str, str]:
+    pairs = _mapping(given, option)
+    for name, value in pairs.items():
+        for text in (name, value):
+            if not isinstance(text, str):
+                # Never the value itself: of an environment it may be a secret.
+                what = f"{name!r}: {type(text).__name__}"
+                raise _unusable(option, text, "a text", what=what)
         if not name or "=" in name:
-            raise InvalidOption(f"--tag: {name!r}={value!r} is not K=V", option="tag")
-    return dict(tags)
+            raise _unusable(option, name, "K of K=V: not empty, and without =")
+    _passable("".join((*pairs, *pairs.values())), option)
+    return pairs
+
+
+def _mapping(given: Any, option: str) -> dict[Any, Any]:
+    try:
+        return dict(given if given is not None else ())
+    except (TypeError, ValueError):
+        raise _unusable(option, given, "a mapping of texts") from None
+
+
+def _command(argv: Any) -> tuple[str, ...]:
+    expected = "a list of words such as ['sleep', '60']"
+    if isinstance(argv, (str, bytes)):
+        raise _unusable("argv", argv, expected, what="one text")
+    try:
+        command = tuple(os.fspath(word) for word in argv)
+    except TypeError:
+        raise _unusable("argv", argv, expected, what=_kinds(argv)) from None
+    if not command:
+        raise InvalidOption(
+            "there is no command to run",
+            hint="holdfast run [options] CMD [ARG...]",
+            option="argv",
+            value=argv,
+            expected=expected,
+        )
+    if mismatch("tuple[str, ...]", command) is not None:
+        raise _unusable("argv", argv, expected, what=_kinds(command))
+    _passable("".join(command), "argv")
+    return command
+
+
+def _kinds(words: Any) -> str:
+    """For people, instead of the words themselves, which may hold secrets."""
+    if not isinstance(words, (list, tuple)):
+        return type(words).__name__
+    return f"a list of {', '.join(sorted({type(word).__name__ for word in words}))}"
+
+
+def _stdin(stdin: Any) -> str | bytes | None:
+    if stdin is None or isinstance(stdin, bytes):
+        return stdin
+    return _path(stdin, "stdin", 'a path, bytes, or "pipe"')
+
+
+def _path(given: Any, option: str, expected: str = "a path") -> str:
+    try:
+        path = os.fspath(given)
+    except TypeError:
+        path = None
+    if not isinstance(path, str) or not path:
+        raise _unusable(option, given, expected)
+    _passable(path, option)
+    return path
+
+
+def _fitting(value: Any, option: str, annotation: str) -> Any:
+    """The value, if it can be read back from a spec: checked as the reader will."""
+    expected = mismatch(annotation, value)
+    if expected is not None:
+        raise _unusable(option, value, expected)
+    return _passable(value, option)
+
+
+def _passable(value: Any, option: str) -> Any:
+    """The value; a text only if a command, an environment or a path could hold it."""
+    if isinstance(value, str):
+        try:
+            encoded = value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            expected = "a text without lone surrogates"
+            raise _unusable(option, value, expected, what="a text") from None
+        if b"\0" in encoded:
+            raise _unusable(option, value, "a text without a zero byte", what="a text")
+    return value
+
+
+def _unusable(
+    option: str, value: object, expected: str, *, what: str | None = None
+) -> InvalidOption:
+    shown = repr(value) if what is None else what
+    return InvalidOption(
+        f"--{option}: {shown} is not {expected}", option=option, value=value, expected=expected
+    )
 
 
 def _agent(agent: str, command: tuple[str, ...]) -> str | None:

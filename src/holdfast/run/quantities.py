@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from holdfast.errors import InvalidOption
+from holdfast.run.spec import LARGEST_BYTES, LONGEST_SECONDS
 
 _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _NUMBER = r"(\d{1,18}(?:\.\d{1,9})?)"
 _DURATION = "".join(rf"(?:{_NUMBER}{unit})?" for unit in _SECONDS)
 _SIZE = _NUMBER + r"([KMGTP]?)(?:i?B)?"
-_LONGEST_SECONDS = 36500 * 86400.0  # a century: beyond it a timer's arithmetic means nothing
-_LARGEST_BYTES = 2**62
 
 
 def parse_duration(text: str, option: str = "duration") -> float:
@@ -23,7 +22,7 @@ def parse_duration(text: str, option: str = "duration") -> float:
         raise _unusable(option, text, "a duration such as 90, 90s, 10m, 1h30m or 2d")
     parts = zip(match.groups(), _SECONDS.values(), strict=True)
     seconds = sum(float(number) * unit for number, unit in parts if number is not None)
-    if seconds > _LONGEST_SECONDS:
+    if seconds > LONGEST_SECONDS:
         raise _unusable(option, text, "a duration of at most 36500d")
     return seconds
 
@@ -38,7 +37,7 @@ def parse_size(text: str, option: str = "size") -> int:
     number, unit = match.groups()
     power = " KMGTP".index(unit.upper() or " ")
     size = int(number) << 10 * power if number.isdigit() else int(float(number) * 1024**power)
-    if size > _LARGEST_BYTES:
+    if size > LARGEST_BYTES:
         raise _unusable(option, text, "a size below 4096P")
     return size
 

@@ -27,6 +27,8 @@ __all__ = [
 ]
 
 SCHEMA = 1
+LONGEST_SECONDS = 36500 * 86400.0  # a century: beyond it a timer's arithmetic means nothing
+LARGEST_BYTES = 2**62
 
 
 class Wanted(Record):
@@ -141,12 +143,16 @@ class RunSpec(Record):
         return cls(**fields)
 
 
-def _positive(value: float) -> bool:
-    return value > 0
+def _positive(seconds: float) -> bool:
+    return 0 < seconds <= LONGEST_SECONDS
 
 
-def _not_negative(value: float) -> bool:
-    return value >= 0
+def _not_negative(seconds: float) -> bool:
+    return 0 <= seconds <= LONGEST_SECONDS
+
+
+def _is_size(size: int) -> bool:
+    return 0 < size <= LARGEST_BYTES
 
 
 def _is_pattern(text: str) -> bool:
@@ -176,19 +182,19 @@ def _is_signal(text: str) -> bool:
 
 
 _LIMITS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "timeout_seconds": (_positive, "more than 0"),
-    "idle_timeout_seconds": (_positive, "more than 0"),
+    "timeout_seconds": (_positive, "more than 0 and at most 36500d"),
+    "idle_timeout_seconds": (_positive, "more than 0 and at most 36500d"),
     "done_when": (_is_pattern, "a regular expression"),
-    "drain_seconds": (_not_negative, "0 or more"),
-    "grace_seconds": (_not_negative, "0 or more"),
+    "drain_seconds": (_not_negative, "from 0 to 36500d"),
+    "grace_seconds": (_not_negative, "from 0 to 36500d"),
     "stop_signal": (_is_signal, "the name of a signal"),
-    "memory_max_bytes": (_positive, "more than 0"),
+    "memory_max_bytes": (_is_size, "more than 0 and below 4096P"),
     "restart": (_is_restart_policy, "no or on-failure[:N]"),
     "leftovers": (("stop", "keep").__contains__, "stop or keep"),
     "workload": (bool, "the name of a program"),
-    "resolve_seconds": (_not_negative, "0 or more"),
-    "sample_interval_seconds": (_not_negative, "0 (no samples) or more"),
-    "log_max_bytes": (_positive, "more than 0"),
+    "resolve_seconds": (_not_negative, "from 0 to 36500d"),
+    "sample_interval_seconds": (_not_negative, "from 0 (no samples) to 36500d"),
+    "log_max_bytes": (_is_size, "more than 0 and below 4096P"),
     "stdin": (("null", "pipe", "file").__contains__, "null, pipe or file"),
 }
 
