@@ -311,6 +311,31 @@ def test_foreground_exits_as_the_contract_says(holdfast, words, code, said):
     assert said in done.stderr
 
 
+def test_output_that_nobody_takes_is_125_and_harms_no_run(holdfast):
+    words = ["run", "-F", "-n", "a", "--stdin", "pipe", "sh", "-c", "echo hi; read go; exit 3"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            holdfast.argv(*words), stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
+        )
+    assert done.returncode == 125
+    assert "can't be written: No space left on device" in done.stderr
+    holdfast("send", "a", "go", expect=0)
+    assert (ended("a").outcome, ended("a").exit_code) == ("failed", 3)
+    assert output_of("a") == b"hi\n"
+    with open("/dev/full", "wb") as full:
+        assert subprocess.call(holdfast.argv("wait", "a"), stdout=full, timeout=60) == 125
+
+
+def test_a_failure_of_ours_does_not_look_like_the_runs(holdfast, tmp_path):
+    (tmp_path / "file").touch()
+    nowhere = {"HOLDFAST_HOME": str(tmp_path / "file")}
+    assert "is not a directory" in holdfast("run", "-F", "true", env=nowhere, expect=125).stderr
+    assert "is not a directory" in holdfast("wait", "a", env=nowhere, expect=125).stderr
+    holdfast("run", "true", env=nowhere, expect=6)
+    holdfast("run", "-F", "--grace", "x", "true", expect=2)
+    holdfast("wait", "nobody", expect=3)
+
+
 def test_foreground_has_no_json(holdfast):
     assert holdfast("--json", "run", "-F", "true", expect=2).json["error"]["code"] == "wrong-use"
 

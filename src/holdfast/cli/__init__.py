@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.cli.parser import Parser
 
 INTERRUPTED = 130  # 128 + SIGINT
+OWN_FAILURE = 125  # where the code is a run's: everything of Holdfast's own
 BROKEN_PIPE = 141  # 128 + SIGPIPE, as a shell shows it for any other program
 
 GROUPS = {
@@ -73,6 +74,7 @@ class Asked:
         self.json = False
         self.quiet = False
         self.verbose = False
+        self.exits_as_run = False
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -91,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if lost.is_quiet:
             return BROKEN_PIPE
         streams.complain(f"holdfast: the output can't be written: {lost}")
-        return Failed.exit_code
+        return _code(Failed.exit_code, asked)
 
 
 def _run_or_render(words: list[str], asked: Asked) -> int:
@@ -163,6 +165,7 @@ def _run_command(verb: str, words: list[str], asked: Asked) -> int:
         except SystemExit:  # --help was printed
             return 0
     asked.json, asked.verbose = args.json, args.verbose
+    asked.exits_as_run = getattr(module, "EXITS_AS_RUN", getattr(args, "foreground", False))
     if args.json and not getattr(module, "JSON", True):
         raise refuse_json(verb)
     if not getattr(module, "IS_BRIEF", False):
@@ -256,7 +259,13 @@ def _render(error: HoldfastError, asked: Asked) -> int:
         import traceback
 
         streams.complain("".join(traceback.format_exception(error.__cause__)).rstrip())
-    return error.exit_code
+    return _code(error.exit_code, asked)
+
+
+def _code(code: int, asked: Asked) -> int:
+    """A failure of ours must not look like the workload's own 1, 6 or 70."""
+    own = (Failed.exit_code, Unavailable.exit_code, Bug.exit_code)
+    return OWN_FAILURE if asked.exits_as_run and code in own else code
 
 
 def _unexpected(error: Exception) -> HoldfastError:
@@ -277,7 +286,7 @@ if TYPE_CHECKING:
 
     class Module(Protocol):
         """What a command's module has. `JSON = False` in it refuses `--json`; `IS_BRIEF = True`:
-        it is over before garbage could matter."""
+        it is over before garbage could matter; `EXITS_AS_RUN = True`: its code is a run's."""
 
         def add_arguments(self, parser: Parser) -> None: ...
         def run(self, args: Namespace) -> int: ...

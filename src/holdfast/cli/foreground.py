@@ -15,6 +15,7 @@ import signal
 from holdfast.cli import streams
 from holdfast.cli.endings import exit_code_of, reason
 from holdfast.cli.pump import Pump
+from holdfast.errors import Failed
 from holdfast.manage.link import reach
 from holdfast.manage.steps import run_steps
 from holdfast.manage.waiting import wait_for_runs
@@ -63,6 +64,11 @@ def stay(run: Run, args: Namespace) -> int:
         info = foreground.follow()
     except _Left:
         return _HUNG_UP
+    except streams.OutputLost as lost:
+        if lost.is_quiet:
+            raise
+        hint = f"it does not harm the run: holdfast status {run.id}"
+        raise Failed(f"the output can't be written: {lost}", hint=hint) from lost
     code = exit_code_of(run.directory, info)
     why = reason(info, code)
     if why is not None and not args.quiet:

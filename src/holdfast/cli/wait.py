@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.manage.info import RunInfo
     from holdfast.manage.runs import Run
 
+EXITS_AS_RUN = True
 TIME_IS_UP = 75
 
 
