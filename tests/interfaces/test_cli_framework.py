@@ -78,6 +78,14 @@ def test_nothing_asked_is_wrong_use_with_the_overview_on_stderr(holdfast):
     assert "usage: holdfast" in said.stderr
 
 
+@pytest.mark.parametrize("words", [["--json"], ["-q", "--json"]], ids=" ".join)
+def test_nothing_asked_in_json_is_a_json_error(holdfast, words):
+    said = holdfast(*words, expect=2)
+    assert said.json["error"]["code"] == "wrong-use"
+    assert "--help" in said.json["error"]["hint"]
+    assert said.stderr == ""
+
+
 def test_version(holdfast):
     assert holdfast("--version", expect=0).stdout == f"holdfast {package.__version__}\n"
     assert holdfast("--json", "--version", expect=0).json["version"] == package.__version__

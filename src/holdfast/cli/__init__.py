@@ -109,6 +109,8 @@ def _run_or_render(words: list[str], asked: Asked) -> int:
 
 def _dispatch(words: list[str], asked: Asked) -> int:
     rest = _take_leading_options(words, asked)
+    if not rest and asked.json:
+        raise WrongUse("which command?", hint="`holdfast --help` lists them")
     if not rest:
         streams.complain(_overview())
         return WrongUse.exit_code
