@@ -125,7 +125,10 @@ def test_selectors(holdfast, runs):
     assert names("--outcome", "failed") == ["bad"]
     assert names("--agent", "claude") == []
     assert names("--all") == ["bad", "going", "good"]
-    assert holdfast("ls", "--state", "asleep").returncode == 2
+    for option, known in (("--state", "orphaned"), ("--outcome", "timed_out")):
+        said = holdfast("ls", option, "asleep", expect=2).stderr
+        assert f"'{known}'" in said
+        assert "<" not in said
     assert holdfast("ls", "-n", "0").returncode == 2
     assert holdfast("ls", "--since", "yesterday").returncode == 2
 

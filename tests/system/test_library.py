@@ -107,6 +107,13 @@ def test_lists_by_activity_outcome_time_and_number(runs):
     assert len(runs.list(limit=1)) == 1
 
 
+def test_an_outcome_that_there_is_not_is_refused(runs):
+    assert runs.list(outcome=Outcome.LOST) == runs.list(outcome="lost") == []
+    with pytest.raises(InvalidOption, match="'xx' is none of succeeded, failed") as refused:
+        runs.list(outcome="xx")
+    assert (refused.value.option, refused.value.value) == ("outcome", "xx")
+
+
 def test_a_list_that_looks_less_closely_says_the_same(runs):
     runs.start(["sleep", "600"], name="going")
     kill_shim(runs.start(["sleep", "600"], name="orphan"))

@@ -26,8 +26,9 @@ def add_selectors(parser: Parser, every: str = "all of them", *, since: bool = T
 
     group = parser.add_argument_group("selectors")
     group.add_argument("--tag", metavar="K=V", action="append", help="with this tag; K: any value")
-    group.add_argument("--state", metavar="S", choices=[*State], help=", ".join(State))
-    group.add_argument("--outcome", metavar="O", choices=[*Outcome], help=", ".join(Outcome))
+    states, outcomes = [state.value for state in State], [outcome.value for outcome in Outcome]
+    group.add_argument("--state", metavar="S", choices=states, help=", ".join(states))
+    group.add_argument("--outcome", metavar="O", choices=outcomes, help=", ".join(outcomes))
     group.add_argument("--agent", metavar="A", help="of this agent")
     if since:
         group.add_argument("--since", metavar="D", help="active, or ended within this time")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from holdfast.errors import RunNotFound
+from holdfast.errors import InvalidOption, RunNotFound
 from holdfast.manage.info import RunInfo, examine_run, process_json, seconds_of
 from holdfast.process.clock import iso_time
 from holdfast.process.identity import ProcessIdentity
@@ -17,6 +17,7 @@ from holdfast.record import Record
 from holdfast.run.directory import RunDirectory
 from holdfast.run.facts import State
 from holdfast.run.home import RECENT_SECONDS, RECENT_SLACK_SECONDS
+from holdfast.run.outcomes import Outcome
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,6 +91,14 @@ def list_runs(
 
     `closely=False` may leave out the command and what processes do now: enough for a table.
     """
+    if outcome is not None and outcome not in [*Outcome]:
+        expected = ", ".join(Outcome)
+        raise InvalidOption(
+            f"outcome: {outcome!r} is none of {expected}",
+            option="outcome",
+            value=outcome,
+            expected=expected,
+        )
     if not home.check():
         return []
     selection = Selection(active, outcome, state, agent, tags, since)
