@@ -96,7 +96,13 @@ def test_version(holdfast):
     [
         (["chek", "x"], "unknown command 'chek'", "did you mean check?"),
         (["whois", "1"], "unknown command", "holdfast who"),
+        (["stauts", "x"], "unknown command 'stauts'", "did you mean status?"),
+        (["wiat", "x"], "unknown command 'wiat'", "did you mean wait?"),
         (["zzzz"], "unknown command", "--help"),
+        (["bogus"], "unknown command 'bogus'", "`holdfast --help` lists them"),
+        (["--bogus"], "unknown option '--bogus'", "`holdfast --help` lists them"),
+        (["run", "--bogus", "true"], "'--bogus'", "`holdfast run --help` lists them"),
+        (["run", "--timout", "1", "true"], "'--timout'", "did you mean --timeout?"),
         (["--jsn", "who", "1"], "unknown option '--jsn'", "did you mean --json?"),
         (["who", "1", "--jso"], "unknown option '--jso'", "did you mean --json?"),
         (["signal", "TERM", "x", "--trustpid"], "'--trustpid'", "did you mean --trust-pid?"),

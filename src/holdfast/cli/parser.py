@@ -147,7 +147,7 @@ def unknown(kind: str, word: str, known: Iterable[str], where: str = "") -> Wron
     """The error for a word that is not among the known ones, with the nearest of those."""
     import difflib
 
-    near = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
+    near = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.75)
     more = f"holdfast {where} --help".replace("  ", " ")
     hint = f"did you mean {near[0]}?" if near else f"`{more}` lists them"
     prefix = f"{where}: " if where else ""
