@@ -283,13 +283,17 @@ def _unreadable(directory: RunDirectory, evidence: str) -> RunInfo:
 
 
 def _claimed_name(directory: RunDirectory) -> str | None:
-    """The name in a spec that is otherwise not understood: enough to list and find it by."""
+    """The name in a spec that is otherwise not understood, or that leads to a run without one."""
     try:
         document = read_json(str(_content(directory.spec_path), "utf-8"))
         name = document["name"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return name if isinstance(name, str) and valid_name(name) else None
+        name = None
+    if isinstance(name, str) and valid_name(name):
+        return name
+    from holdfast.run.claims import find_name
+
+    return find_name(directory.home, directory.id)
 
 
 def _content(path: str) -> bytes:

@@ -12,7 +12,6 @@ from holdfast.manage.info import RunInfo, read_run, seconds_of
 from holdfast.manage.launch import start_shim
 from holdfast.manage.stopping import stop_run
 from holdfast.manage.views import duration
-from holdfast.process.identity import ProcessIdentity, Verdict
 from holdfast.run.facts import State
 
 TYPE_CHECKING = False
@@ -51,19 +50,15 @@ def _refuse_beside_the_living(
 ) -> None:
     """A record that is not believed, or can't be read, still names processes: one that is proven
     to live keeps the name, and so does whoever holds the lock. What can't be told does not."""
-    from holdfast.manage.removal import named_tokens
+    from holdfast.manage.removal import living_named, say_how_to_reach
 
-    named = map(ProcessIdentity.parse, sorted(named_tokens(directory)))
-    living = [identity for identity in named if identity.verdict() is Verdict.SAME]
+    living = living_named(directory)
     if not living and not directory.lock_is_held():
         return
     pids = ", ".join(str(identity.pid) for identity in living) or "the holder of its lock"
-    hint = f"use another name; holdfast status {directory.id} says more"
-    if living:
-        hint += f"; `holdfast signal TERM TOKEN` reaches one: {' '.join(i.token for i in living)}"
     raise AlreadyRunning(
         f"{request.name} ({directory.id}) is unknown, and alive ({pids}): {info.evidence}",
-        hint=hint,
+        hint=f"use another name; {say_how_to_reach(living)}",
         run=directory.id,
         pid=living[0].pid if living else None,
     )

@@ -13,11 +13,10 @@ from holdfast.manage.standing import read_facts
 from holdfast.manage.suspects import recorded_tokens
 from holdfast.process.identity import ProcessIdentity, Verdict
 from holdfast.record import Record
-from holdfast.run.claims import claim_key, claim_name
+from holdfast.run.claims import claim_key, claim_name, find_name
 from holdfast.run.crashpoints import crash_point, set_role
 from holdfast.run.directory import RunDirectory
 from holdfast.run.doubts import doubt_length, doubt_origin, has_summary
-from holdfast.run.names import is_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,9 +79,10 @@ def remove_run(
     spec = _spec(directory, force)
     lock = directory.wait_for_lock(_SHIM_SECONDS if _has_ended(directory) else 0)
     if lock is None:
+        hint = f"holdfast stop {directory.id}; or rm --stop"
         raise StillAlive(
             f"run {directory.id} is supervised: its lock is held",
-            hint=f"holdfast stop {directory.id}; or rm --stop",
+            hint=hint if spec is not None else say_how_to_reach(living_named(directory)),
             run=directory.id,
         )
     with lock:
@@ -97,9 +97,10 @@ def remove_run(
         freed = size_of(directory.path)
         removed = _take_out(directory)
         crash_point("remover.renamed")
-    _forget(directory, spec, names or Names(directory.home))
+    name = find_name(directory.home, directory.id) if spec is None else spec.name
+    _forget(directory, name, None if spec is None else spec.key, names or Names(directory.home))
     _delete(removed)
-    return Removed(directory.id, None if spec is None else spec.name, freed, evidence)
+    return Removed(directory.id, name, freed, evidence)
 
 
 def remove_unmade(directory: RunDirectory) -> bool:
@@ -237,6 +238,18 @@ def named_tokens(directory: RunDirectory) -> set[str]:
     return _named_in(directory.events_path) | _named_in(directory.signals_path)
 
 
+def living_named(directory: RunDirectory) -> list[ProcessIdentity]:
+    """Those of them that are proven to be alive."""
+    named = map(ProcessIdentity.parse, sorted(named_tokens(directory)))
+    return [identity for identity in named if identity.verdict() is Verdict.SAME]
+
+
+def say_how_to_reach(living: Sequence[ProcessIdentity]) -> str:
+    """A hint for whoever wants processes to end of which only their tokens are believed."""
+    tokens = " ".join(identity.token for identity in living)
+    return f"`holdfast signal TERM TOKEN` reaches each of these: {tokens or 'none is known'}"
+
+
 def _named_in(path: str) -> set[str]:
     import re
 
@@ -269,30 +282,30 @@ def _take_out(directory: RunDirectory) -> str:
     return removed
 
 
-def _forget(directory: RunDirectory, spec: RunSpec | None, names: Names) -> None:
+def _forget(directory: RunDirectory, name: str | None, key: str | None, names: Names) -> None:
     """Nothing leads to it any more. A claim that is busy may dangle: whoever reads it looks."""
     directory.drop_marker()
     directory.home.forget_ending(directory.id)
     crash_point("remover.unmarked")
-    if spec is not None and is_id(spec.id):
+    if name is not None:
         try:
-            _release_claims(directory, spec, names)
+            _release_claims(directory, name, key, names)
         except (LockBusy, OSError):
             pass
     crash_point("remover.unnamed")
 
 
-def _release_claims(directory: RunDirectory, spec: RunSpec, names: Names) -> None:
-    with claim_name(directory.home, spec.name, _CLAIM_SECONDS) as claim:
+def _release_claims(directory: RunDirectory, name: str, key: str | None, names: Names) -> None:
+    with claim_name(directory.home, name, _CLAIM_SECONDS) as claim:
         if claim.read() in (directory.id, None):
-            others = names.others(spec.name, directory.id)
+            others = names.others(name, directory.id)
             living = [other for other in others if directory.sibling(other).exists()]
             if living:
                 claim.write(living[0])
             else:
                 claim.remove()
-    if spec.key is not None:
-        with claim_key(directory.home, spec.key, _CLAIM_SECONDS) as claim:
+    if key is not None:
+        with claim_key(directory.home, key, _CLAIM_SECONDS) as claim:
             if claim.read() in (directory.id, None):
                 claim.remove()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from holdfast.run.locks import WAIT_SECONDS, HeldLock, wait_for_lock
-from holdfast.run.names import check_name, is_id
+from holdfast.run.names import check_name, is_id, valid_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,6 +62,12 @@ def claim_key(home: Home, key: str, timeout_seconds: float = WAIT_SECONDS) -> Cl
 def read_name(home: Home, name: str) -> str | None:
     """What the name leads to, which need not be an id; None: it was never given to a run."""
     return _read(_name_path(home, name)) or None
+
+
+def find_name(home: Home, run_id: str) -> str | None:
+    """A name that leads to the run, in lower case; for one that can't say its own."""
+    names = (name for name in home.names() if valid_name(name))
+    return next((name for name in names if read_name(home, name) == run_id), None)
 
 
 def read_key(home: Home, key: str) -> str | None:

@@ -57,8 +57,8 @@ class RunDirectory:
         return RunDirectory(self.home, run_id)
 
     def exists(self) -> bool:
-        """Whether there is such a run; one without a spec was never made."""
-        return os.path.exists(self.spec_path)
+        """Whether there is such a run; one without a spec was never made, unless it has begun."""
+        return os.path.exists(self.spec_path) or self._has_begun()
 
     # What was asked
 
@@ -72,7 +72,23 @@ class RunDirectory:
 
     def read_spec(self) -> RunSpec:
         """RunNotFound, DamagedRecord or LaterVersion when it can't be had."""
-        return RunSpec.from_json(self._read_json(self.spec_path), self.spec_path)
+        try:
+            document = self._read_json(self.spec_path)
+        except RunNotFound:
+            if not self._has_begun():
+                raise
+            # Written before anything begins: looked for after that, it is there, or was lost.
+            if not os.path.exists(self.spec_path):
+                raise damaged(self.spec_path, "is missing") from None
+            document = self._read_json(self.spec_path)
+        return RunSpec.from_json(document, self.spec_path)
+
+    def _has_begun(self) -> bool:
+        """Whether a shim ever was at work here, or is."""
+        try:
+            return self.lock_is_held() or os.stat(self.events_path).st_size > 0
+        except OSError:
+            return False
 
     # What happened
 

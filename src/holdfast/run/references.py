@@ -61,7 +61,8 @@ def _by_id(home: Home, prefix: str) -> str | None:
 def _missing(home: Home, reference: str) -> str:
     import difflib
 
-    near = difflib.get_close_matches(reference.lower(), home.names(), n=3)
+    names = [name for name in home.names() if name != reference.lower()]  # it leads nowhere
+    near = difflib.get_close_matches(reference.lower(), names, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else "`holdfast ls --all` shows every run"
     raise RunNotFound(f"there is no run {reference}", hint=hint, run=reference, near=near)
 
