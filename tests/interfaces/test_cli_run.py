@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 
+from holdfast.errors import InvalidOption
 from tests.support import run_scenes
 from tests.support.features import needs
 from tests.support.kernel_lab import Place, run_in, start_in
@@ -197,6 +198,22 @@ def test_split_stderr_keeps_two_files(holdfast):
     assert output_of("a") == b"out\n"
     with open(directory.stderr_path) as file:
         assert file.read() == "err\n"
+
+
+def test_a_terminal_has_one_stream(holdfast, runs, config, tmp_path):
+    said = holdfast("run", "--pty", "--split-stderr", "true", expect=2).stderr
+    assert "a terminal has one stream" in said
+    assert "leave out --pty or --split-stderr" in said
+    with pytest.raises(InvalidOption):
+        runs.start(["true"], pty=True, split_stderr=True)
+    assert not (tmp_path / "runs").exists()
+    config("[defaults]\nsplit_stderr = true\n")
+    assert holdfast("run", "--json", "-n", "a", "--pty", "true", expect=0).json["pty"] is True
+    ended("a")
+    config("[defaults]\npty = true\n")
+    holdfast("run", "-n", "b", "--split-stderr", "sh", "-c", "echo no >&2", expect=0)
+    ended("b")
+    assert holdfast("logs", "b", "--stderr", expect=0).stdout == "no\n"
 
 
 def test_send_needs_a_stdin_to_write_to(holdfast):

@@ -49,7 +49,7 @@ _WATCHING = (
     ("--require-workload", None, "fail when that program does not appear"),
     ("--workload-within", "D", "how long it may take to appear, then (2s)"),
     ("--sample-interval", "D", "how often to measure (5s); 0: never"),
-    ("--split-stderr", None, "keep stderr in a file of its own"),
+    ("--split-stderr", None, "keep stderr in a file of its own; not with --pty"),
     ("--log-max", "S", "keep about the last so many bytes of output"),
     ("--notify", "CMD", "run by the shell at the end and at an anomaly, with JSON on its stdin"),
 )
@@ -99,6 +99,9 @@ def read_options(args: Namespace, *, with_defaults: bool = True) -> dict[str, An
         for table in ("env", "tags"):
             layer[table] = {**options.get(table, {}), **layer.get(table, {})}
         options.update(layer)
+    for typed, other in (("pty", "split_stderr"), ("split_stderr", "pty")):
+        if getattr(args, typed) and not getattr(args, other):
+            options.pop(other, None)  # a terminal has one stream: what was typed counts
     return {name: value for name, value in options.items() if value not in (None, {})}
 
 

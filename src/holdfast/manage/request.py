@@ -104,6 +104,14 @@ class StartRequest:
         self.worktree = _fitting(worktree, "worktree", "str | None")
         self.resumed_from = resumed_from
         self.wanted = _wanted(options, stdin)
+        if self.pty and self.wanted.split_stderr:
+            raise InvalidOption(
+                "--split-stderr: a terminal has one stream for stdout and stderr",
+                hint="leave out --pty or --split-stderr",
+                option="split-stderr",
+                value=True,
+                expected="without --pty",
+            )
         self.agent = _agent(_fitting(agent, "agent", "str"), self.command)
 
     def spec(
