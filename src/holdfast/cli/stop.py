@@ -28,7 +28,8 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--signal", metavar="SIG", help="the polite signal (as the run was given)")
     add_selectors(parser, "every active run")
     parser.epilog = (
-        "Several runs are stopped at once. A run that has ended is left alone, which is exit 0.\n"
+        "Several runs are stopped at once. Of a run that has ended, what it\n"
+        "left alive (--leftovers keep) is stopped; if nothing is left, that is exit 0.\n"
         "exit codes: 1 a process survives, 4 nobody can tell what is alive; of several runs, the\n"
         "first that is not 0, in the order given"
     )

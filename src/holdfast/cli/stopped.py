@@ -34,6 +34,7 @@ class Attempted:
         self.error = error
         self.info: RunInfo | None = None
         self.was_over = False
+        self.had_ended = False
         self.seconds: float | None = None
         self.survivors: list[Survivor] = []
         self.signals: list[dict[str, Any]] = []
@@ -43,6 +44,7 @@ class Attempted:
         assert self.run is not None
         self.seconds = boottime() - began
         self.was_over = stopped.was_over
+        self.had_ended = stopped.had_ended
         self.info = read_run(self.run.directory)
         survivors = () if stopped.cleanup is None else stopped.cleanup.survivors
         # Recorded as surviving; by now it may have ended.
@@ -68,6 +70,8 @@ class Attempted:
         if self.was_over:
             return f"already ended ({self.info.outcome}); {self._recycled()}nobody was signalled"
         how = "stopped" if self.info.outcome is Outcome.STOPPED else f"ended ({self.info.outcome})"
+        if self.had_ended:
+            how = f"had ended ({self.info.outcome}); what it left was stopped"
         told = [f"{how} in {duration(self.seconds)}: {self._struck()}", self._empty()]
         return printable("; ".join(part for part in told if part))
 

@@ -154,7 +154,7 @@ class Run:
         return self._runs.wait([self], timeout=timeout)[0]
 
     def stop(self, grace: float | None = None, signal: str | None = None) -> Cleanup:
-        """Stop the whole tree; over when it is empty. A run that has ended is left alone."""
+        """Stop the whole tree; over when it is empty. Of a run that has ended, what it left."""
         from holdfast.manage.stopping import stop_run
         from holdfast.process.tree import Cleanup
 

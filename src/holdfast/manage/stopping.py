@@ -13,9 +13,11 @@ from holdfast.manage.link import Link, open_link
 from holdfast.manage.standing import Standing, read_facts, stand
 from holdfast.manage.steps import Wait
 from holdfast.process.clock import boottime
+from holdfast.process.identity import ProcessIdentity, Verdict
 from holdfast.process.tree import Cleanup
 from holdfast.record import Record
 from holdfast.run.facts import RunFacts, State
+from holdfast.shim.inner import InnerRuns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ class Stopped(Record):
 
     was_over: bool  # it had ended before, and nobody was left to be struck
     cleanup: Cleanup | None  # None: nothing was recorded about a clean-up
+    had_ended: bool = False  # before, but something of it was left, and was struck now
 
 
 def stop_run(
@@ -44,7 +47,10 @@ def stop_run(
     signal: str | None = None,
     cause: str = "user",
 ) -> Steps[Stopped]:
-    """Stop the run's whole tree. IdentityUnproven when nobody can tell what is alive."""
+    """Stop the run's whole tree. IdentityUnproven when nobody can tell what is alive.
+
+    Of a run that has ended: what survived it, or was kept (`--leftovers keep`); its ending stays.
+    """
     request = {"grace_seconds": grace_seconds, "signal": signal, "cause": cause, "by": _us()}
     spec = directory.read_spec()
     grace = spec.wanted.grace_seconds if grace_seconds is None else grace_seconds
@@ -54,8 +60,10 @@ def stop_run(
         facts, standing = stand(directory, spec)
         if facts.has_ended:
             if was_over and _has_survivors(facts):
-                yield from start_shim("adopt", directory.path, {"stop": request})
-                return Stopped(False, cleanup_of(stand(directory, spec)[0]))
+                return (yield from _stop_the_rest(directory, request, 0))
+            if was_over and standing.state is State.ENDED and _has_leftovers(directory, facts):
+                polite = {"signal": signal or spec.wanted.stop_signal, "grace_seconds": grace}
+                return (yield from _stop_the_rest(directory, {**request, **polite}, grace))
             return Stopped(was_over, cleanup_of(facts))
         if standing.state is State.UNKNOWN:
             raise unproven(directory.id, standing)
@@ -76,6 +84,29 @@ def stop_run(
         hint=f"holdfast status {directory.id}; try again",
         run=directory.id,
     )
+
+
+def _stop_the_rest(
+    directory: RunDirectory, request: dict[str, Any], grace: float
+) -> Steps[Stopped]:
+    """Have those struck that an ended run has left."""
+    yield from _await_release(directory, _PING_SECONDS)  # its shim may be about to end
+    yield from start_shim("adopt", directory.path, {"stop": request})
+    yield from _await_release(directory, grace + _CLEAN_UP_SECONDS)
+    facts = read_facts(directory)
+    if not _has_survivors(facts) and _has_leftovers(directory, facts):
+        raise Unavailable(
+            f"what run {directory.id} left could not be stopped: nobody took it over",
+            hint=f"holdfast tree {directory.id}; try again",
+            run=directory.id,
+        )
+    return Stopped(False, cleanup_of(facts), had_ended=True)
+
+
+def _await_release(directory: RunDirectory, seconds: float) -> Steps[None]:
+    deadline = boottime() + seconds
+    while directory.lock_is_held() and boottime() < deadline:
+        yield Wait((), 0.02)
 
 
 def _adopt(
@@ -171,6 +202,13 @@ def unproven(run_id: str, standing: Standing) -> IdentityUnproven:
 
 def _has_survivors(facts: RunFacts) -> bool:
     return bool((facts.cleanup or {}).get("survivors"))
+
+
+def _has_leftovers(directory: RunDirectory, facts: RunFacts) -> bool:
+    """Whether a recorded member of an ended run is proven alive, and is no inner run's."""
+    spare = InnerRuns(directory).owns
+    members = map(ProcessIdentity.parse, facts.members)
+    return any(one.verdict() is Verdict.SAME and not spare(one) for one in members)
 
 
 def cleanup_of(facts: RunFacts) -> Cleanup | None:

@@ -1,11 +1,11 @@
-"""Strikes, once more, whoever outlived the clean-up of a run that has ended.
+"""Strikes, on request, whoever outlived a run that has ended: survivors, and what it was to keep.
 
-Under the run's lock and through the gate: only a recorded survivor that is still the same process.
+Under the run's lock and through the gate: only a recorded process that is still the same one.
 """
 
 from __future__ import annotations
 
-from holdfast.process.identity import Verdict
+from holdfast.process.identity import ProcessIdentity, Verdict
 from holdfast.process.members import Tree
 from holdfast.process.signals import parse_signal
 from holdfast.process.tree import Cleanup, TreeStop, drive
@@ -24,14 +24,18 @@ if TYPE_CHECKING:
 def strike_survivors(directory: RunDirectory, journal: Journal, stop: dict[str, Any]) -> None:
     """Try again, and append what came of it; whoever can't be told from here is still named."""
     before = Cleanup.from_json(journal.facts.cleanup or {})
-    if not before.survivors:
-        return
+    word = "survivor" if before.survivors else "leftover"
 
     def record(delivery: Delivery, why: str) -> None:
-        journal.record_delivery(delivery, f"survivor: {why}", stop.get("by"))
+        journal.record_delivery(delivery, f"{word}: {why}", stop.get("by"))
 
     unclear = [one for one in before.survivors if one.identity.verdict() is Verdict.UNKNOWN]
-    with Tree((one.identity for one in before.survivors), spare=InnerRuns(directory).owns) as tree:
+    named = [one.identity for one in before.survivors]
+    named += map(ProcessIdentity.parse, journal.facts.members)
+    with Tree(named, spare=InnerRuns(directory).owns) as tree:
+        tree.let_go_of_spared()
+        if not before.survivors and not tree.held():
+            return
         machine = TreeStop(
             tree,
             [held.identity for held in tree.held()],
