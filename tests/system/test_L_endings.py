@@ -144,7 +144,8 @@ def _session(leader: int) -> list[int]:
 # L9
 
 SIGNALS = ["HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV"]
-SIGNALS += ["USR2", "PIPE", "ALRM", "TERM", "XCPU", "SYS"]
+SIGNALS += ["USR2", "PIPE", "ALRM", "TERM", "XCPU", "XFSZ", "VTALRM", "PROF", "SYS"]
+FROM_OUTSIDE = {"HUP", "INT", "QUIT", "KILL", "USR1", "USR2", "TERM"}
 STRIKE = """\
 import os, resource, signal, sys
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -176,8 +177,25 @@ def test_L9_each_signal_is_told_apart(holdfast, name):
     assert (info.signal, info.exit_code, info.outcome) == (number, None, "killed")
     assert info.core_dumped is False
     assert info.oom_killed is False
+    assert info.ended_by == ("outside" if name in FROM_OUTSIDE else "itself")
     assert f"SIG{name}" in info.evidence
     assert holdfast("wait", "a").returncode == 128 + number
+
+
+OWN_DOING = {
+    "PIPE": "import os; r, w = os.pipe(); os.close(r); os.write(w, b'x')",
+    "ALRM": "signal.setitimer(signal.ITIMER_REAL, 0.01); signal.pause()",
+    "XFSZ": "resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1)); open('big', 'wb').write(b'xx')",
+}
+
+
+@pytest.mark.parametrize("name", sorted(OWN_DOING))
+def test_L9_what_the_kernel_sends_for_a_process_own_doing_is_its_own(holdfast, tmp_path, name):
+    begin = f"import resource, signal; signal.signal(signal.SIG{name}, signal.SIG_DFL)"
+    words = [sys.executable, "-S", "-c", f"{begin}; {OWN_DOING[name]}"]
+    holdfast("run", "-n", "a", "-C", tmp_path, *words, expect=0)
+    info = ended("a")
+    assert (info.signal, info.ended_by) == (getattr(signal, f"SIG{name}"), "itself")
 
 
 def test_L9_a_core_dump_is_said(holdfast, tmp_path):

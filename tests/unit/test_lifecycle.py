@@ -307,6 +307,8 @@ def test_the_cause_of_a_stop_decides_the_outcome(cause: StopCause):
         ({"exit_code": 0, "is_error": True}, Outcome.FAILED, EndedBy.ITSELF),
         ({"signal": 9}, Outcome.KILLED, EndedBy.OUTSIDE),
         ({"signal": 11}, Outcome.KILLED, EndedBy.ITSELF),
+        ({"signal": 13}, Outcome.KILLED, EndedBy.ITSELF),
+        ({"signal": 15}, Outcome.KILLED, EndedBy.OUTSIDE),
         ({"signal": 15, "signalled_by_us": True}, Outcome.STOPPED, EndedBy.HOLDFAST),
         ({"signal": 9, "oom_killed": True}, Outcome.OUT_OF_MEMORY, EndedBy.OUTSIDE),
         ({"exit_code": 137, "oom_killed": True}, Outcome.OUT_OF_MEMORY, EndedBy.OUTSIDE),

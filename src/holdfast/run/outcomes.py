@@ -71,11 +71,11 @@ _BY_CAUSE = {
     StopCause.REQUIRE_WORKLOAD: Outcome.FAILED,
 }
 
-# The kernel sends these for what the process did; a stranger hardly ever does.
-_FAULTS = frozenset(
-    getattr(signals, name)
-    for name in ("SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGSYS")
-)
+# The kernel sends these for what the process did or asked for: a fault, a pipe that nobody reads, a
+# timer of its own, a limit. A stranger hardly ever does.
+_FAULTS = ("SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGSYS")
+_OWN_DOING = ("SIGPIPE", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGXCPU", "SIGXFSZ")
+_ITS_OWN = frozenset(getattr(signals, name) for name in _FAULTS + _OWN_DOING)
 
 
 def decide_outcome(
@@ -118,7 +118,7 @@ def _own_ending(
     if signal is not None and signalled_by_us:
         return Ending(Outcome.STOPPED, exit_code, signal, EndedBy.HOLDFAST)
     if signal is not None:
-        by = EndedBy.ITSELF if signal in _FAULTS else EndedBy.OUTSIDE
+        by = EndedBy.ITSELF if signal in _ITS_OWN else EndedBy.OUTSIDE
         return Ending(Outcome.KILLED, exit_code, signal, by)
     outcome = Outcome.FAILED if exit_code != 0 or is_error else Outcome.SUCCEEDED
     return Ending(outcome, exit_code, None, EndedBy.ITSELF)
