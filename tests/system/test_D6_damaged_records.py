@@ -146,6 +146,38 @@ def test_D6_a_later_version_is_kept_even_by_force(holdfast):
     assert "unknown" in told.stderr
 
 
+@pytest.mark.parametrize("has_spec", [True, False])
+def test_D6_an_event_of_a_later_version_is_kept_even_by_force(holdfast, has_spec):
+    directory = _ended_run(holdfast)
+    seq = len(events_of("a")) + 1
+    line = {"seq": seq, "at": "2030-01-01T00:00:00.000000Z", "boottime": 1, "kind": "newfangled"}
+    with open(directory.events_path, "a") as file:
+        file.write(json.dumps(line) + "\n")
+    _is_kept_as_unknown(holdfast, directory)
+    assert "later version" in known("a").evidence
+    assert "newfangled" in known("a").evidence
+    if not has_spec:
+        os.unlink(directory.spec_path)
+    before = _content(directory)
+    refused = holdfast("rm", "--force", "a", expect=4)
+    assert "later version" in refused.stdout
+    cleaned = holdfast("clean", "--keep", "0").stdout
+    assert ("later version" if has_spec else "is missing") in cleaned
+    assert _content(directory) == before
+
+
+@pytest.mark.parametrize("changes", [{"seq": 99}, {"kind": "no kind"}, {"at": 3}, {"kind": 7}])
+def test_D6_what_no_version_could_have_written_is_damage(holdfast, changes):
+    directory = _ended_run(holdfast)
+    seq = len(events_of("a")) + 1
+    line = {"seq": seq, "at": "2030-01-01T00:00:00.000000Z", "boottime": 1, "kind": "newfangled"}
+    with open(directory.events_path, "a") as file:
+        file.write(json.dumps({**line, **changes}) + "\n")
+    _is_kept_as_unknown(holdfast, directory)
+    assert "damaged" in known("a").evidence
+    holdfast("rm", "--force", "a", expect=0)
+
+
 def test_D6_an_orphan_of_an_earlier_version_is_adopted_and_stopped(holdfast):
     orphan(holdfast, "a", "sleep", "600")
     path = Path(run_of("a").directory.spec_path)

@@ -205,16 +205,17 @@ def _remove_worktree(directory: RunDirectory, spec: RunSpec | None) -> None:
 
 
 def _doubts(directory: RunDirectory, spec: RunSpec | None) -> list[str]:
-    """Why its record is not believed."""
+    """Why its record is not believed; LaterVersion when that is not ours to judge."""
+    doubt = None if spec is None else doubt_origin(directory, spec)
+    told = [] if doubt is None else [doubt.why]
     if spec is None:
-        return ["its spec can't be read"]
-    doubt = doubt_origin(directory, spec)
-    if doubt is not None:
-        return [doubt.why]
+        told = ["its spec can't be read"]
     try:
         facts = read_facts(directory)
     except (DamagedRecord, OSError) as error:
-        return [str(error)]
+        return [*told, str(error)]
+    if told:
+        return told
     cut = doubt_length(directory, facts, has_summary(directory))
     return [] if cut is None or facts.has_ended else [cut]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from holdfast.errors import DamagedRecord, HoldfastError
+from holdfast.errors import DamagedRecord, HoldfastError, LaterVersion
 from holdfast.process import here
 from holdfast.process.identity import Look, ProcessIdentity, Verdict
 from holdfast.record import Record
@@ -73,8 +73,14 @@ def stand(
 
 
 def read_facts(directory: RunDirectory, *, members: bool = True) -> RunFacts:
-    """The fold of the recorded events; DamagedRecord when they can't be read to their end."""
+    """The fold of the recorded events; DamagedRecord when they can't be read to their end, or
+    LaterVersion."""
     read = directory.read_events(members=members)
+    if read.is_later:
+        raise LaterVersion(
+            f"the events of run {directory.id} are of a later version: {read.damage}",
+            hint="use the Holdfast that wrote them, or a newer one",
+        )
     if read.damage is not None:
         raise DamagedRecord(f"the events of run {directory.id} are damaged: {read.damage}")
     return fold(read.events)

@@ -15,7 +15,7 @@ from holdfast.lean import read_json
 from holdfast.process.clock import boottime, wall_clock
 from holdfast.record import Record
 from holdfast.run.durable import read_file, sync_directory
-from holdfast.run.events import Event, Kind, check_facts
+from holdfast.run.events import Event, Kind, UnknownKind, check_facts
 from holdfast.run.lifecycle import Folder
 from holdfast.run.strict import damaged
 
@@ -54,6 +54,7 @@ class EventsRead(Record):
     offset: int  # where the next look goes on
     next_seq: int
     damage: str | None = None  # why what follows `offset` can't be read; None: all is well
+    is_later: bool = False  # what can't be read is no damage: a later version wrote it
 
 
 def read_events(
@@ -82,7 +83,9 @@ def _parse(data: bytes, offset: int, next_seq: int, members: bool = True) -> Eve
                     raise ValueError(f"event {event.seq} where {next_seq} was due")
                 events.append(event)
         except (ValueError, RecursionError) as error:
-            return EventsRead(tuple(events), offset, next_seq, f"at byte {offset}: {error}")
+            is_later = isinstance(error, UnknownKind) and error.seq == next_seq
+            damage = f"at byte {offset}: {error}"
+            return EventsRead(tuple(events), offset, next_seq, damage, is_later)
         offset += len(line) + 1
         next_seq += 1
     return EventsRead(tuple(events), offset, next_seq)

@@ -1,7 +1,7 @@
 """Every kind of fact that can be recorded about a run, and one such fact. Pure.
 
-A new kind, or a new meaning of an old one, needs a new schema number in the spec: a reader that
-meets a kind that it does not know takes the log for damaged from there on.
+A new meaning of an old kind needs a new schema number in the spec. A reader that meets a kind
+that it does not know takes the log for a later version's, and reads no further.
 """
 
 from __future__ import annotations
@@ -44,6 +44,14 @@ class Kind(StrEnum):
     ENDED = "ended"
 
 
+class UnknownKind(ValueError):
+    """A whole event, of a kind that only a later version can have written."""
+
+    def __init__(self, kind: str, seq: int) -> None:
+        super().__init__(f"an event of the unknown kind {kind}")
+        self.seq = seq
+
+
 class Event(Record):
     """One fact, as it was appended."""
 
@@ -75,12 +83,18 @@ class Event(Record):
         facts = dict(document)
         try:
             seq, at, boottime = facts.pop("seq"), facts.pop("at"), facts.pop("boottime")
-            kind = Kind(facts.pop("kind"))
+            named = facts.pop("kind")
         except KeyError as missing:
             raise ValueError(f"no {missing.args[0]}") from None
         whole = isinstance(seq, int) and isinstance(at, str) and isinstance(boottime, (int, float))
         if not whole or isinstance(seq, bool):
             raise ValueError("seq, at or boottime is of a wrong type")
+        try:
+            kind = Kind(named)
+        except ValueError:
+            if isinstance(named, str) and named.isidentifier():
+                raise UnknownKind(named, seq) from None
+            raise
         check_facts(kind, facts)
         return cls(seq, at, boottime, kind, facts)
 
