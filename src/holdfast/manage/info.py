@@ -131,7 +131,7 @@ def examine_run(directory: RunDirectory, *, closely: bool = True) -> tuple[RunIn
 def _describe(
     directory: RunDirectory, spec: RunSpec, facts: RunFacts, standing: Standing, closely: bool
 ) -> RunInfo:
-    ending = facts.ending or {}
+    ending = standing.ending or {}
     workload = facts.workload
     if workload is None and facts.resolution is None and facts.exec_failure is None:
         workload = facts.root  # nobody has looked yet; `unresolved` is nobody

@@ -208,10 +208,7 @@ def _expected(facts: RunFacts, standing: Standing, word: Word) -> Action:
         return Action.RESTARTED if is_restart_due(facts) else Action.STARTING
     if standing.state is State.ORPHANED:
         return Action.STOPPED if word.stop_orphans else Action.ADOPTED
-    if facts.root is None:
-        return Action.NEVER_STARTED
-    proven = facts.root_exit or facts.exec_failure or facts.stop_cause
-    return Action.RECORDED if proven else Action.LOST
+    return _BY_OUTCOME.get(standing.outcome or Outcome.LOST, Action.RECORDED)
 
 
 def _became(

@@ -15,13 +15,13 @@ from holdfast.record import Record
 from holdfast.run.doubts import doubt_length, doubt_origin, has_summary
 from holdfast.run.facts import RunFacts, State
 from holdfast.run.lifecycle import fold
-from holdfast.run.outcomes import Outcome, decide_outcome
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.run.directory import RunDirectory
+    from holdfast.run.outcomes import Outcome
     from holdfast.run.spec import RunSpec
 
     Json = dict[str, Any]
@@ -37,6 +37,7 @@ class Standing(Record):
     evidence: str
     looks: dict[str, Look]  # by token: what was looked at on the way
     hint: str | None = None  # what to do about a record that is not believed
+    ending: Json | None = None  # code, signal and so on; as recorded, or as it would be
 
 
 def stand(
@@ -69,7 +70,7 @@ def stand(
         return facts, _restart_due(facts)
     if facts.root is None:
         return facts, _never_started(directory, spec, facts)
-    return facts, _unsupervised(directory, facts)
+    return facts, _unsupervised(directory, spec, facts)
 
 
 def read_facts(directory: RunDirectory, *, members: bool = True) -> RunFacts:
@@ -102,7 +103,8 @@ def is_restart_due(facts: RunFacts) -> bool:
 
 def _ended(facts: RunFacts) -> Standing:
     ending = facts.ending or {}
-    return Standing(State.ENDED, facts.outcome, str(ending.get("evidence") or ""), {})
+    evidence = str(ending.get("evidence") or "")
+    return Standing(State.ENDED, facts.outcome, evidence, {}, ending=ending)
 
 
 def _locked(facts: RunFacts) -> Standing:
@@ -140,10 +142,13 @@ def _never_started(directory: RunDirectory, spec: RunSpec, facts: RunFacts) -> S
         return unknown(f"nobody holds the lock; {look.evidence}")
     evidence = "nobody holds the lock and no command was started (not yet recorded)"
     failed = "" if reason is None else f"; a shim failed: {reason}"
-    return Standing(State.ENDED, Outcome.NEVER_STARTED, evidence + failed, {})
+    from holdfast.manage.derived import derive_never_started
+
+    ending = derive_never_started(spec, facts)
+    return Standing(State.ENDED, ending["outcome"], evidence + failed, {}, ending=ending)
 
 
-def _unsupervised(directory: RunDirectory, facts: RunFacts) -> Standing:
+def _unsupervised(directory: RunDirectory, spec: RunSpec, facts: RunFacts) -> Standing:
     """Nobody holds the lock and no ending is recorded: look at whom the events name."""
     root = facts.root if facts.root_exit is None and facts.exec_failure is None else None
     workload = facts.workload if facts.workload_exit is None else None
@@ -152,7 +157,7 @@ def _unsupervised(directory: RunDirectory, facts: RunFacts) -> Standing:
     if facts.shim is not None and looks[facts.shim["token"]].verdict is Verdict.SAME:
         if not is_ending(ProcessIdentity.from_json(facts.shim)):
             return _copy(directory, ProcessIdentity.from_json(facts.shim), said, looks)
-        return _unsupervised(directory, facts)
+        return _unsupervised(directory, spec, facts)
     verdicts = [
         looks[one["token"]].verdict for one in (root, workload) if one and one["token"] in looks
     ]
@@ -160,7 +165,13 @@ def _unsupervised(directory: RunDirectory, facts: RunFacts) -> Standing:
         return Standing(State.ORPHANED, None, said, looks)
     if Verdict.UNKNOWN in verdicts:
         return unknown(said, looks)
-    return Standing(State.ENDED, _outcome(facts), f"{said} (not yet recorded)", looks)
+    from holdfast.manage.derived import derive_ending
+
+    ending, why = derive_ending(directory, spec, facts)
+    said = "; ".join(text for text in (said, why) if text)
+    return Standing(
+        State.ENDED, ending["outcome"], f"{said} (not yet recorded)", looks, ending=ending
+    )
 
 
 def _copy(
@@ -191,20 +202,6 @@ def _home_of(shim: ProcessIdentity, lock: str) -> str | None:
     except (HoldfastError, OSError):
         return None
     return found[0].removesuffix(lock) if found else None
-
-
-def _outcome(facts: RunFacts) -> Outcome:
-    """What an adopter will record: an exit that was recorded counts, one that was not is lost."""
-    seen = (facts.workload_exit if facts.workload_outlives_root else facts.root_exit) or {}
-    failure = facts.exec_failure or {}
-    return decide_outcome(
-        stop_cause=facts.stop_cause,
-        exit_code=seen.get("exit_code", failure.get("exit_code")),
-        signal=seen.get("signal"),
-        exec_failed=facts.exec_failure is not None,
-        is_error=bool((facts.completion or {}).get("is_error")),
-        oom_killed=bool(seen.get("oom_killed")),
-    ).outcome
 
 
 def is_ending(shim: ProcessIdentity, seconds: float = _DYING_SECONDS) -> bool:

@@ -20,6 +20,7 @@ class OomWatch:
     """Counters from the start of a run."""
 
     def __init__(self) -> None:
+        self.began_late = False  # whoever may have been struck was dead before
         self._machine = _machine_count()
         self._groups: dict[str, int] = {}
         # A child starts in our own group, and may be struck there before anybody looks at it.
@@ -39,9 +40,9 @@ class OomWatch:
         self, ended_by_signal: int | None, exit_code: int | None
     ) -> tuple[bool | None, str]:
         """Whether the OOM killer ended the run, and why that is believed."""
-        killed = ended_by_signal == signal.SIGKILL or exit_code == 128 + signal.SIGKILL
-        if not killed:
-            return (None if ended_by_signal is exit_code is None else False), ""
+        afterwards = verdict_afterwards(ended_by_signal, exit_code)
+        if afterwards is False or self.began_late or ended_by_signal is exit_code is None:
+            return afterwards, ""
         for path, before in self._groups.items():
             now = _group_count(path)
             if now is not None and now > before:
@@ -53,6 +54,12 @@ class OomWatch:
         if machine == self._machine:
             return False, ""
         return None, "the kernel's OOM killer struck on this machine meanwhile; whom is not known"
+
+
+def verdict_afterwards(ended_by_signal: int | None, exit_code: int | None) -> bool | None:
+    """Without counters from before its end: only that it was not, by how it ended."""
+    was_killed = ended_by_signal == signal.SIGKILL or exit_code == 128 + signal.SIGKILL
+    return None if was_killed or ended_by_signal is exit_code is None else False
 
 
 def _machine_count() -> int | None:

@@ -65,6 +65,7 @@ class RunFacts(Record):
     workload: Facts | None = None  # PROCESS
     workload_exit: Facts | None = None
     workload_outlives_root: bool = False  # the run lasts as long as the workload
+    workload_outlived_root: bool = False  # it did: the root's exit found it alive
     wrappers: tuple[Facts, ...] = ()
     resolution: str | None = None
     resolution_why: str | None = None

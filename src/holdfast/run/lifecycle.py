@@ -156,6 +156,7 @@ _PER_ATTEMPT = (
     "workload",
     "workload_exit",
     "workload_outlives_root",
+    "workload_outlived_root",
     "wrappers",
     "resolution",
     "resolution_why",
@@ -244,6 +245,7 @@ def _root_exited(now: Facts, event: Event) -> None:
         now["root"] = heir
         return
     now["root_exit"] = event.facts
+    now["workload_outlived_root"] = event.facts.get("workload_outlived") is True
     code, signal = _whole(event.facts.get("exit_code")), _whole(event.facts.get("signal"))
     _change_attempt(now, ended_at=event.at, exit_code=code, signal=signal)
 

@@ -149,6 +149,7 @@ class Adoption:
         if not any(one.finding is Finding.ALIVE for one in found):
             # It is over, and was told to be: only a restart that was promised is done now.
             self.supervisor.restarts = RestartPolicy(0)
+            self.supervisor.oom.began_late = True
         self._restore(facts, root, workload)
         self._supervise(self._go_on)
 
@@ -165,18 +166,18 @@ class Adoption:
         self._journal.record(Kind.RUNNING, attempt=attempt, log_bytes=log_bytes)
 
     def _ended_before_exec(self, facts: RunFacts, held: HeldProcess) -> None:
-        error = "the shim died before the command was let go: it never ran"
         if facts.attempt > 1:
             # The run did start: it ended as its last real attempt did.
             last = facts.attempts[-2]
             self.supervisor.root_exit = exits.ExitFacts(
                 last.exit_code, last.signal, None, f"attempt {last.attempt}"
             )
-            self.supervisor.evidence.append(f"attempt {facts.attempt}: {error}")
+            self.supervisor.evidence.append(f"attempt {facts.attempt}: {exits.NEVER_LET_GO}")
             self._supervise(self.supervisor.finish)
             return
         ended = exits.exit_of_stranger(held) or exits.NOT_SEEN
-        self._never_began({"exit_code": ended.exit_code or 125, "error": error})
+        failure = {"exit_code": ended.exit_code or 125, "error": exits.NEVER_LET_GO}
+        self._never_began(failure)
 
     def _never_began(self, failure: dict[str, Any]) -> None:
         self.supervisor.exec_failure = failure
@@ -218,10 +219,9 @@ class Adoption:
         supervisor = self.supervisor
         supervisor.stop_cause = facts.stop_cause
         supervisor.exec_failure = facts.exec_failure
-        if facts.root_exit is not None:
-            supervisor.root_exit = _exit_facts(facts.root_exit)
-        if facts.workload_exit is not None:
-            supervisor.workload_exit = _exit_facts(facts.workload_exit)
+        supervisor.root_exit = exits.from_event(facts.root_exit)
+        supervisor.workload_exit = exits.from_event(facts.workload_exit)
+        supervisor.workload_outlived_root = facts.workload_outlived_root
         root_is_gone = root is not None and root.held is None
         if root is not None and root.held is not None:
             supervisor.take_root(root.held)
@@ -280,9 +280,3 @@ class Adoption:
     def _last_words(self) -> list[str]:
         reason = read_reason(self.supervisor.directory.path)
         return [] if reason is None else [f"a shim failed: {reason}"]
-
-
-def _exit_facts(event: dict[str, Any]) -> exits.ExitFacts:
-    return exits.ExitFacts(
-        event.get("exit_code"), event.get("signal"), event.get("core_dumped"), str(event.get("how"))
-    )

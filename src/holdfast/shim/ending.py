@@ -6,6 +6,7 @@ for itself, or the whole one.
 
 from __future__ import annotations
 
+from holdfast.process.identity import ProcessIdentity
 from holdfast.process.signals import signal_name
 from holdfast.run.crashpoints import crash_point
 from holdfast.run.events import Kind
@@ -70,24 +71,54 @@ def _key(row: dict[str, Any]) -> tuple[Any, ...]:
 
 def describe(supervisor: Supervisor) -> dict[str, Any]:
     """The `ended` event: outcome, whose code it is, and why we believe it."""
-    facts = supervisor.journal.facts
     own = supervisor.own_exit() or exits.NOT_SEEN
-    failure = supervisor.exec_failure
-    if supervisor.stop_cause is None and failure is None and _missed_workload(supervisor):
-        supervisor.stop_cause = StopCause.REQUIRE_WORKLOAD
-        supervisor.evidence.append(f"no workload {supervisor.spec.wanted.workload} was ever seen")
     oom_killed, oom_evidence = supervisor.oom.verdict(own.signal, own.exit_code)
-    ending = decide_outcome(
+    ending = conclude(
+        supervisor.spec,
+        supervisor.journal.facts,
+        own=own,
+        workload_exit=supervisor.workload_exit,
+        failure=supervisor.exec_failure,
         stop_cause=supervisor.stop_cause,
-        exit_code=own.exit_code if failure is None else int(failure["exit_code"]),
-        signal=own.signal,
-        exec_failed=failure is not None and supervisor.attempt <= 1,  # else it did start once
-        is_error=bool(facts.completion and facts.completion.get("is_error")),
-        oom_killed=bool(oom_killed),
+        oom_killed=oom_killed,
         signalled_by_us=_signalled_by_us(supervisor, own),
     )
-    evidence = [*supervisor.evidence, oom_evidence, _explain(supervisor, own, ending.outcome)]
-    workload_exit = supervisor.workload_exit
+    outcome = ending["outcome"]
+    who = "workload" if supervisor.workload_outlived_root else "root"
+    said = "" if outcome is Outcome.NEVER_STARTED else explain(own, who)
+    evidence = [*supervisor.evidence, *_missed(supervisor), oom_evidence, said]
+    return {
+        **ending,
+        "evidence": "; ".join(text for text in evidence if text),
+        "usage": _usage(supervisor),
+        **(_unseen(supervisor) if outcome is Outcome.LOST else {}),
+        **_taken_along(supervisor),
+    }
+
+
+def conclude(
+    spec: RunSpec,
+    facts: RunFacts,
+    *,
+    own: exits.ExitFacts,
+    workload_exit: exits.ExitFacts | None = None,
+    failure: dict[str, Any] | None = None,
+    stop_cause: StopCause | None = None,
+    oom_killed: bool | None = None,
+    signalled_by_us: bool = False,
+) -> dict[str, Any]:
+    """What follows from how a run ended: for whoever records it, and for whoever only reads."""
+    if stop_cause is None and failure is None and _missed_workload(spec, facts):
+        stop_cause = StopCause.REQUIRE_WORKLOAD
+    ending = decide_outcome(
+        stop_cause=stop_cause,
+        exit_code=own.exit_code if failure is None else int(failure["exit_code"]),
+        signal=own.signal,
+        exec_failed=failure is not None and facts.attempt <= 1,  # else it did start once
+        is_error=bool(facts.completion and facts.completion.get("is_error")),
+        oom_killed=bool(oom_killed),
+        signalled_by_us=signalled_by_us,
+    )
     return {
         "outcome": ending.outcome,
         "exit_code": ending.exit_code,
@@ -96,10 +127,6 @@ def describe(supervisor: Supervisor) -> dict[str, Any]:
         "core_dumped": own.core_dumped,
         "oom_killed": oom_killed,
         "ended_by": ending.ended_by,
-        "evidence": "; ".join(text for text in evidence if text),
-        "usage": _usage(supervisor),
-        **(_unseen(supervisor) if ending.outcome is Outcome.LOST else {}),
-        **_taken_along(supervisor),
     }
 
 
@@ -122,23 +149,35 @@ def _unseen(supervisor: Supervisor) -> dict[str, Any]:
     return {"ended_at": None, "last_seen_at": supervisor.last_seen_at}
 
 
-def _missed_workload(supervisor: Supervisor) -> bool:
-    return supervisor.spec.wanted.require_workload and supervisor.journal.facts.workload is None
+def _missed_workload(spec: RunSpec, facts: RunFacts) -> bool:
+    return spec.wanted.require_workload and facts.workload is None
+
+
+def _missed(supervisor: Supervisor) -> list[str]:
+    spec, failure = supervisor.spec, supervisor.exec_failure
+    if supervisor.stop_cause is not None or failure is not None:
+        return []
+    if not _missed_workload(spec, supervisor.journal.facts):
+        return []
+    return [f"no workload {spec.wanted.workload} was ever seen"]
 
 
 def _signalled_by_us(supervisor: Supervisor, own: exits.ExitFacts) -> bool:
-    held = supervisor.workload if supervisor.workload_outlived_root else supervisor.root
-    return (
-        held is not None
-        and own.signal is not None
-        and supervisor.journal.we_sent(held.identity, own.signal)
-    )
+    if own.signal is None:
+        return False
+    outlived, facts = supervisor.workload_outlived_root, supervisor.journal.facts
+    held = supervisor.workload if outlived else supervisor.root
+    if held is not None:
+        return supervisor.journal.we_sent(held.identity, own.signal)
+    # Its exit was recorded by a shim that is gone.
+    recorded = facts.workload if outlived else facts.root
+    if recorded is None:
+        return False
+    return supervisor.journal.we_sent(ProcessIdentity.from_json(recorded), own.signal)
 
 
-def _explain(supervisor: Supervisor, own: exits.ExitFacts, outcome: Outcome) -> str:
-    if outcome is Outcome.NEVER_STARTED:
-        return ""
-    who = "workload" if supervisor.workload_outlived_root else "root"
+def explain(own: exits.ExitFacts, who: str) -> str:
+    """How it ended, and by what means that is known."""
     if own.exit_code is not None:
         return f"{who} exited {own.exit_code} (seen by {own.how})"
     if own.signal is not None:

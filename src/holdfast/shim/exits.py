@@ -44,6 +44,7 @@ class RootUsage(Record):
 
 
 NOT_SEEN = ExitFacts(None, None, None, "unknown")
+NEVER_LET_GO = "the shim died before the command was let go: it never ran"
 
 
 def from_wait_status(status: int, how: str) -> ExitFacts:
@@ -70,6 +71,14 @@ def reap_child(held: HeldProcess) -> RootUsage | None:
     # The kernel keeps the highest value through an exec, and the child began as a copy of us.
     peak = used.ru_maxrss * 1024 if used.ru_maxrss > ours else None
     return RootUsage(round(used.ru_utime + used.ru_stime, 3), peak)
+
+
+def from_event(event: dict[str, Any] | None) -> ExitFacts | None:
+    """What a root_exited or workload_exited event holds."""
+    if event is None:
+        return None
+    how = str(event.get("how"))
+    return ExitFacts(event.get("exit_code"), event.get("signal"), event.get("core_dumped"), how)
 
 
 def from_waitid(found: os.waitid_result) -> ExitFacts:

@@ -98,9 +98,13 @@ class Journal:
         """Whether that signal to that process came from Holdfast: from us or `holdfast signal`."""
         if sig in self._signalled.get(identity, set()):
             return True
-        sent = (identity.token, signal_name(sig), Fate.DELIVERED.value)
-        rows = self._directory.read_signals()
-        return any((row.get("to"), row.get("signal"), row.get("fate")) == sent for row in rows)
+        return was_sent(self._directory.read_signals(), identity.token, sig)
+
+
+def was_sent(rows: list[dict[str, Any]], token: str, sig: int) -> bool:
+    """Whether the history has that signal, delivered to that process."""
+    sent = (token, signal_name(sig), Fate.DELIVERED.value)
+    return any((row.get("to"), row.get("signal"), row.get("fate")) == sent for row in rows)
 
 
 def signal_row(delivery: Delivery, why: str, asked_by: Any = None) -> dict[str, Any]:

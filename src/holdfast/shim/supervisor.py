@@ -219,7 +219,8 @@ class Supervisor:
             and self.workload is not None
             and not self.workload.has_exited()
         )
-        self.journal.record(Kind.ROOT_EXITED, attempt=self.attempt, **facts.to_json())
+        more = {"workload_outlived": True} if self.workload_outlived_root else {}
+        self.journal.record(Kind.ROOT_EXITED, attempt=self.attempt, **facts.to_json(), **more)
         crash_point("shim.exit-recorded")
         self._reap_root()
         self.proceed()
