@@ -49,6 +49,7 @@ def test_S5_stop_of_an_ended_run_stops_what_it_left(holdfast, left):
     kept, of_another = left("a"), left("b")
     (before,) = events_of("a", "ended")
     refused = holdfast("rm", "a", expect=4)
+    assert f"{kept.pid} is alive" in refused.stdout
     assert "holdfast stop" in refused.stderr
     done = holdfast("stop", "a", expect=0)
     assert "had ended (succeeded)" in done.stdout

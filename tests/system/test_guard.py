@@ -124,6 +124,10 @@ def test_a_command_that_closes_the_lock_is_still_guarded(holdfast, path):
         eventually(lambda: not _open_descriptors(process.pid, path), why="it closed the lock")
         refused = holdfast("guard", path, "true", expect=4)
         assert f"held by {process.pid}" in refused.stderr
+        assert "which is alive" in refused.stderr
+        (told,) = re.findall(r"`holdfast (signal TERM \S+)`", refused.stderr)
+        holdfast(*told.split(), expect=0)
+        process.wait(20)
 
 
 def _open_descriptors(pid: int, path: Path) -> list[str]:

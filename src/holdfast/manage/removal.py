@@ -168,7 +168,7 @@ def _check(
         look = identity.look()
         if look.verdict is Verdict.SAME and not identity.wait(_SHIM_SECONDS / 10):
             raise StillAlive(
-                f"run {directory.id} is not over: {look.evidence}",
+                f"run {directory.id} is not over: {identity.pid} is alive ({look.evidence})",
                 hint=f"holdfast stop {directory.id}; or rm --stop",
                 run=directory.id,
                 identity=identity,

@@ -203,7 +203,7 @@ class _Taking:
         """The locked descriptor of our published file; None to try again."""
         mine = self.file._mine
         if self.file._held_here(self.directory) or (mine and mine.owner == os.getpid()):
-            raise self._already("this very process", self.me, "release it first")
+            raise self._already("this very process", self.me, "it has the file's lock")
         fd = self.file._open(self.directory, os.O_RDWR)
         if fd is None:
             return self._publish()
@@ -280,7 +280,7 @@ class _Taking:
         except InvalidPidFile:
             recorded = None
         if recorded is not None and (locker is None or locker == recorded.pid):
-            raise self._already(_name(recorded), recorded, "it has the file's lock: it lives")
+            raise self._already(_name(recorded), recorded, "it has the file's lock")
         if time.monotonic() - self.began < _TAKEOVER_SECONDS:
             return  # most likely another starter, about to publish a file of its own
         try:
@@ -288,7 +288,7 @@ class _Taking:
         except (ProcessGone, ProcessUnreadable):
             return
         who = _name(holder) if holder else "a process that can't be seen from here"
-        raise self._already(who, holder or recorded, "it has the file's lock: it lives")
+        raise self._already(who, holder or recorded, "it has the file's lock")
 
     def _refuse_for_identity(self, recorded: ProcessIdentity) -> None:
         look = recorded.look()
@@ -309,8 +309,17 @@ class _Taking:
         )
 
     def _already(self, who: str, identity: ProcessIdentity | None, why: str) -> AlreadyRunning:
+        hint = "use another pid file, or end the process that has this one's lock"
+        if identity is not None:
+            whom = self.file.path if identity.boot_id is None else identity.token
+            hint = f"use another pid file; or `holdfast signal TERM {whom}` first"
+        if identity == self.me:
+            hint = "release it first"
         return AlreadyRunning(
-            f"{self.file.path} is held by {who}", hint=why, identity=identity, path=self.file.path
+            f"{self.file.path} is held by {who}, which is alive: {why}",
+            hint=hint,
+            identity=identity,
+            path=self.file.path,
         )
 
 
