@@ -185,3 +185,24 @@ def test_C5_a_crash_loop_fires_once(holdfast):
     run(holdfast, "--restart", "on-failure:3", *faulty("crash_loop"))
     ended("a", timeout=60)
     assert [anomaly["rule"] for anomaly in anomalies_of("a")] == ["crash_loop"]
+
+
+def _code_of_both(holdfast, tmp_path, resolution: str, *options: str) -> tuple[int | None, ...]:
+    """A root that exits with 7 once its workload is settled: the run's code and the workload's."""
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    fifo = os.open(go, os.O_RDWR)
+    run(holdfast, *options, PYTHON, "-c", f"open({str(go)!r}).readline(); exit(7)")
+    eventually(lambda: info_of("a").workload_resolution == resolution, why=resolution)
+    os.write(fifo, b"go\n")
+    info = ended("a")
+    os.close(fifo)
+    return info.exit_code, info.workload_exit_code
+
+
+def test_W4_a_workload_that_is_the_root_has_the_roots_code(holdfast, tmp_path):
+    assert _code_of_both(holdfast, tmp_path, "direct") == (7, 7)
+
+
+def test_W4_nobodys_code_is_the_unresolved_workloads(holdfast, tmp_path):
+    assert _code_of_both(holdfast, tmp_path, "unresolved", "--workload", "nonesuch") == (7, None)

@@ -56,6 +56,7 @@ def derive_ending(directory: RunDirectory, spec: RunSpec, facts: RunFacts) -> tu
         spec,
         facts,
         own=own,
+        root_exit=over.root_exit,
         workload_exit=over.workload_exit,
         failure=over.failure,
         stop_cause=over.stop_cause,

@@ -77,6 +77,7 @@ def describe(supervisor: Supervisor) -> dict[str, Any]:
         supervisor.spec,
         supervisor.journal.facts,
         own=own,
+        root_exit=supervisor.root_exit,
         workload_exit=supervisor.workload_exit,
         failure=supervisor.exec_failure,
         stop_cause=supervisor.stop_cause,
@@ -101,6 +102,7 @@ def conclude(
     facts: RunFacts,
     *,
     own: exits.ExitFacts,
+    root_exit: exits.ExitFacts | None = None,
     workload_exit: exits.ExitFacts | None = None,
     failure: dict[str, Any] | None = None,
     stop_cause: StopCause | None = None,
@@ -119,6 +121,8 @@ def conclude(
         oom_killed=bool(oom_killed),
         signalled_by_us=signalled_by_us,
     )
+    if _is_root(facts.workload, facts.root):
+        workload_exit = root_exit
     return {
         "outcome": ending.outcome,
         "exit_code": ending.exit_code,
@@ -147,6 +151,10 @@ def _taken_along(supervisor: Supervisor) -> dict[str, Any]:
 def _unseen(supervisor: Supervisor) -> dict[str, Any]:
     """The time of its recording is not the time of an ending that nobody saw."""
     return {"ended_at": None, "last_seen_at": supervisor.last_seen_at}
+
+
+def _is_root(workload: dict[str, Any] | None, root: dict[str, Any] | None) -> bool:
+    return workload is not None and root is not None and workload["token"] == root["token"]
 
 
 def _missed_workload(spec: RunSpec, facts: RunFacts) -> bool:
