@@ -94,6 +94,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             return BROKEN_PIPE
         streams.complain(f"holdfast: the output can't be written: {lost}")
         return _code(Failed.exit_code, asked)
+    except OSError as error:  # of loading the words for another: descriptors ran out
+        streams.complain(f"holdfast: {error.strerror}")
+        return _code(Unavailable.exit_code, asked)
 
 
 def _run_or_render(words: list[str], asked: Asked) -> int:

@@ -157,6 +157,7 @@ def _fork_shim(words: Callable[[], Sequence[str]], ready_fd: int) -> int:
             # Loaded by whom it is for: a fork has to copy whatever is touched after it.
             from holdfast.shim.main import run_shim
         except BaseException as error:
+            os.closerange(0, 3)  # where descriptors ran out: room for the note
             from holdfast.run.crashnote import leave_note
 
             leave_note(words()[1], error)

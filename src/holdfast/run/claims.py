@@ -23,6 +23,7 @@ class Claim:
 
     def __init__(self, lock: HeldLock) -> None:
         self._lock = lock
+        self._is_removed = False
 
     def __enter__(self) -> Self:
         return self
@@ -43,10 +44,19 @@ class Claim:
     def remove(self) -> None:
         """Forget it: whoever waits for the lock makes the file anew."""
         os.unlink(self._lock.path)
+        self._is_removed = True
 
     def release(self) -> None:
-        """Let others claim it."""
+        """Let others claim it. One that leads nowhere yet is forgotten: nothing was made."""
+        try:
+            if self._lock.is_held and not self._is_removed and self._is_empty():
+                self.remove()
+        except OSError:  # an empty one does no harm
+            pass
         self._lock.release()
+
+    def _is_empty(self) -> bool:
+        return os.fstat(self._lock.fd).st_size == 0
 
 
 def claim_name(home: Home, name: str, timeout_seconds: float = WAIT_SECONDS) -> Claim:

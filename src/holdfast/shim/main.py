@@ -153,6 +153,7 @@ def run_shim(mode: str, path: str, ready_fd: int, request: str | None = None) ->
     try:
         serve(*arguments)
     except BaseException as error:
+        os.closerange(0, 3)  # where descriptors ran out: room for the note
         from holdfast.run.crashnote import leave_note
 
         leave_note(path, error)

@@ -1,0 +1,49 @@
+"""Too few descriptors for a start: said, and nothing is left that leads nowhere."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+
+import pytest
+
+from holdfast.run.claims import claim_name, read_name
+from holdfast.run.home import Home
+from holdfast.run.names import new_id
+from tests.support.running import ended
+
+
+@pytest.mark.parametrize("most", range(5, 16))
+def test_a_start_without_descriptors_says_so_and_leaves_no_empty_name(holdfast, tmp_path, most):
+    done = subprocess.run(
+        holdfast.argv("run", "-n", "a", "--key", "k", "true"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most)),
+    )
+    assert done.returncode in (0, 6, 125)
+    assert "Traceback" not in done.stderr
+    if done.returncode:
+        assert "Too many open files" in done.stderr
+    claims = [tmp_path / "names", tmp_path / "keys"]
+    left = [os.listdir(place) for place in claims if place.exists()]
+    if done.returncode == 6:
+        assert not any(left)
+        assert holdfast("wait", "a", expect=3).stderr.count("did you mean") == 0
+    else:
+        assert all(left)
+        assert ended("a").outcome in ("succeeded", "never_started")
+
+
+def test_a_claim_that_nothing_was_made_of_is_forgotten(tmp_path):
+    home = Home(str(tmp_path))
+    home.prepare()
+    claim_name(home, "a").release()
+    assert os.listdir(home.names_path) == []
+    run_id = new_id()
+    with claim_name(home, "a") as claim:
+        claim.write(run_id)
+    claim_name(home, "a").release()
+    assert read_name(home, "a") == run_id
