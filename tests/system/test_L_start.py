@@ -225,9 +225,14 @@ def test_L12_the_same_key_is_one_run_also_at_once_and_after_the_end(holdfast, tm
     assert {process.returncode for process in done} == {0}
     (name,) = {process.said for process in done}  # type: ignore[attr-defined]
     first = ended(name.strip())
-    again = holdfast("--json", "run", "--key", "job 1/2", "sh", "-c", "echo y", expect=0).json
-    assert (again["id"], again["outcome"]) == (first.id, "succeeded")
-    assert "was started before" in holdfast("-v", *words, expect=0).stderr
+    other_words = ["run", "--key", "job 1/2", "sh", "-c", "echo y"]
+    again = holdfast("--json", *other_words, expect=0)
+    assert (again.json["id"], again.json["outcome"]) == (first.id, "succeeded")
+    said = f"key job 1/2: {first.name} ({first.id}) was started before, and is the one given"
+    assert f"{said}; its command is another" in again.stderr
+    assert f"{said}\n" in holdfast(*words, expect=0).stderr
+    assert said in holdfast("run", "-F", *words[1:], expect=0).stderr
+    assert holdfast("-q", *other_words, expect=0).stderr == ""
     assert (tmp_path / "started").read_text() == "x\n"
     other = holdfast("--json", "run", "--key", "job 2/2", "true", expect=0).json
     assert other["id"] != first.id

@@ -43,13 +43,24 @@ def _did_not_start(run: Run, facts: RunFacts) -> bool:
 
 def announce(run: Run, args: Namespace) -> None:
     """Who runs now, for a person; and a warning that everybody should see."""
+    if args.key is not None and not args.quiet and not _is_ours(run):
+        _say_it_was_before(run, args)
     if wants_details(args):
-        info = run.info()
-        if args.key is not None and not _is_ours(run):
-            streams.complain(f"key {args.key}: {info.name} ({info.id}) was started before")
-        streams.complain(_who(info))
+        streams.complain(_who(run.info()))
     if not args.quiet:
         warn_of_logout()
+
+
+def _say_it_was_before(run: Run, args: Namespace) -> None:
+    """A key is for ever: whoever uses one again should know that nothing was started."""
+    from holdfast.cli.terminal import printable
+
+    spec = run.directory.read_spec()
+    asked = getattr(args, "command", None)  # `rerun` has none of its own
+    is_another = asked is not None and tuple(asked) != spec.command
+    but = f"; its command is another: holdfast status {spec.id}" if is_another else ""
+    said = f"key {args.key}: {spec.name} ({spec.id}) was started before, and is the one given"
+    streams.complain(printable(said + but))
 
 
 def wants_details(args: Namespace) -> bool:
