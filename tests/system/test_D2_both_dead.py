@@ -37,6 +37,21 @@ def test_D2_both_killed_is_lost(holdfast):
     assert final.started_at == before.started_at
 
 
+def test_D2_a_stop_that_comes_after_the_end_did_not_end_it(holdfast):
+    before = _started(holdfast, "sleep", "600")
+    kill_shim("a")
+    kill(before.workload)
+    wait_gone(before.workload)
+    holdfast("stop", "a")
+    final = known("a")
+    assert (final.state, final.outcome, final.exit_code, final.signal) == (
+        State.ENDED,
+        "lost",
+        None,
+        None,
+    )
+
+
 @pytest.mark.parametrize("point", ["shim.exit-recorded", "shim.reaped", "shim.before-ended"])
 def test_D2_an_exit_that_was_recorded_is_the_ending(holdfast, point):
     crash = {"HOLDFAST_CRASH_AT": f"{point}@shim"}

@@ -108,6 +108,7 @@ class Adoption:
         self._request = request
         self._kept = takeover.held if takeover is not None else {}
         self._struck = takeover.struck if takeover is not None else ()
+        self._was_over = False  # before anybody asked for a stop: then no stop ended it
         loop = Loop(journal.record_fault)
         self.supervisor = Supervisor(
             directory, directory.read_spec(), journal, loop, is_reaper=False, on_ready=ready
@@ -148,6 +149,7 @@ class Adoption:
                 self._confirm(facts.attempt)
         if not any(one.finding is Finding.ALIVE for one in found):
             # It is over, and was told to be: only a restart that was promised is done now.
+            self._was_over = not self._struck
             self.supervisor.restarts = RestartPolicy(0)
             self.supervisor.oom.began_late = True
         self._restore(facts, root, workload)
@@ -243,7 +245,7 @@ class Adoption:
         supervisor.guarded("notice", lambda: supervisor.tell("orphan"))
         if any(held and not held.has_exited() for held in (supervisor.root, supervisor.workload)):
             self._ready()  # else it is over: whoever asked waits for what is recorded
-        if self._request.get("stop") is not None:
+        if self._request.get("stop") is not None and not self._was_over:
             self._stop(self._request["stop"])
         elif supervisor.stop_cause is not None:
             # A stop was under way when the shim died: go on with it.
