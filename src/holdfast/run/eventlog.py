@@ -280,7 +280,9 @@ class EventLog:
         except FileNotFoundError:
             # Somebody removed the whole directory: nobody will ask for its names again.
             self._is_unsynced = False
-        except OSError:
-            self._is_unsynced = True
+        except OSError as error:
+            self._is_unsynced = error.errno not in (errno.EMFILE, errno.ENFILE)
+            if not self._is_unsynced:
+                os.sync()  # of everything, and without a descriptor
         else:
             self._is_unsynced = False

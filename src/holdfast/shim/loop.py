@@ -6,6 +6,7 @@ notice must never end or block the run.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 READ = select.POLLIN
 WRITE = select.POLLOUT
 HANG_UP = select.POLLHUP
+_SELECTABLE = 1024  # FD_SETSIZE
+_SHORTAGE_SECONDS = 0.5
+_TRIES = 10
 
 
 class Loop:
@@ -28,7 +32,8 @@ class Loop:
     def __init__(self, on_fault: Callable[[str, Exception], None]) -> None:
         self._on_fault = on_fault
         self._poll = select.poll()
-        self._watched: dict[int, tuple[str, Callable[[int], None]]] = {}
+        self._watched: dict[int, tuple[str, Callable[[int], None], int]] = {}
+        self._short: set[str] = set()  # what has failed for want of descriptors, or of memory
         self._timers: dict[str, tuple[float, Callable[[], None]]] = {}
         self._signals: dict[int, Callable[[], None]] = {}
         self._running = False
@@ -41,7 +46,7 @@ class Loop:
 
     def watch(self, fd: int, events: int, name: str, callback: Callable[[int], None]) -> None:
         """Call back with the events found. Watching again replaces what was wanted before."""
-        self._watched[fd] = (name, callback)
+        self._watched[fd] = (name, callback, events)
         self._poll.register(fd, events)
 
     def unwatch(self, fd: int) -> None:
@@ -56,6 +61,20 @@ class Loop:
     def after(self, name: str, seconds: float, callback: Callable[[], None]) -> None:
         """Call back once, so many seconds from now."""
         self.at(name, boottime() + seconds, callback)
+
+    def insist(self, name: str, call: Callable[[], None], tries: int = _TRIES) -> None:
+        """Call now, and again where the kernel has no room for it; else let go of the run.
+
+        Whoever meets it next has descriptors, and finds what is recorded.
+        """
+        try:
+            call()
+        except OSError as error:
+            self._fall_short(name, error)
+            if tries > 1:
+                self.after(name, _SHORTAGE_SECONDS, lambda: self.insist(name, call, tries - 1))
+            else:
+                self.stop()
 
     def cancel(self, name: str) -> None:
         """Forget a timer."""
@@ -75,11 +94,37 @@ class Loop:
         self._running = True
         while self._running:
             self._arm()
-            for fd, events in self._poll.poll():
+            for fd, events in self._wait():
                 if fd in self._watched and self._running:  # a callback may have closed it
-                    name, callback = self._watched[fd]
+                    name, callback, _ = self._watched[fd]
                     self._guard(name, callback, events)
             self._fire_timers()
+
+    def _wait(self) -> list[tuple[int, int]]:
+        try:
+            return self._poll.poll()
+        except OSError as error:
+            # More descriptors than RLIMIT_NOFILE, which `prlimit` may lower at any time.
+            if error.errno != errno.EINVAL:
+                raise
+            self._fall_short("poll", error)
+        return self._select()
+
+    def _fall_short(self, name: str, error: OSError) -> None:
+        """Said once: it may last."""
+        if name not in self._short:
+            self._short.add(name)
+            self._on_fault(name, error)
+
+    def _select(self) -> list[tuple[int, int]]:
+        """The same question to select(2), which that limit does not concern."""
+        fds = [fd for fd in self._watched if fd < _SELECTABLE]
+        writers = [fd for fd in fds if self._watched[fd][2] & WRITE]
+        readable, writable, _ = select.select(fds, writers, ())
+        found = dict.fromkeys(readable, READ)
+        for fd in writable:
+            found[fd] = found.get(fd, 0) | WRITE
+        return list(found.items())
 
     def _arm(self) -> None:
         due = min((when for when, _ in self._timers.values()), default=None)

@@ -190,7 +190,8 @@ class Supervisor:
         assert self.root is not None
         self.loop.unwatch(self.root.fd)
         if self._root_is_child:
-            self._root_exit_known(exits.exit_of_child(self.root))
+            facts = exits.exit_of_child(self.root)
+            self.loop.insist("root exit", lambda: self._root_exit_known(facts))
         else:
             self.reaper.when_known(self.root, self._root_exit_known)
 
@@ -222,8 +223,8 @@ class Supervisor:
         more = {"workload_outlived": True} if self.workload_outlived_root else {}
         self.journal.record(Kind.ROOT_EXITED, attempt=self.attempt, **facts.to_json(), **more)
         crash_point("shim.exit-recorded")
-        self._reap_root()
-        self.proceed()
+        self.guarded("reap", self._reap_root)
+        self.loop.insist("proceed", self.proceed)
 
     def _succeed(self, facts: exits.ExitFacts, heir: HeldProcess) -> None:
         """The root, such as `setsid CMD`, leaves CMD by design: that is the root from now on."""
@@ -247,7 +248,7 @@ class Supervisor:
         self.journal.record(Kind.WORKLOAD_EXITED, **facts.to_json())
         for note in self.on_exit:
             self.guarded("exit", note)
-        self.proceed()
+        self.loop.insist("proceed", self.proceed)
 
     def _reap_root(self) -> None:
         if self._root_is_child and self.root is not None:

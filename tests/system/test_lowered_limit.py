@@ -1,0 +1,109 @@
+"""A shim whose limit of descriptors is lowered below what it has open: it waits on, and records."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.running import ended, events_of, info_of, run_of, shim_pid
+from tests.support.waiting import eventually
+
+LOOP = """\
+import os, resource
+from holdfast.shim.loop import READ, WRITE, Loop
+
+faults, seen, waits = [], [], []
+loop = Loop(lambda where, error: faults.append(where))
+pipes = [os.pipe() for _ in range(10)]
+for number, (reading, writing) in enumerate(pipes):
+    loop.watch(reading, READ, str(number), lambda events, n=number: take(n, events))
+
+def take(number, events):
+    seen.append((number, events))
+    os.read(pipes[number][0], 1)
+    if number == 9:
+        loop.watch(pipes[0][1], WRITE, "room", lambda events: finish(events))
+
+def finish(events):
+    seen.append(("room", events))
+    loop.stop()
+
+select = loop._select
+loop._select = lambda: waits.append(1) or select()
+loop.after("first", 0.05, lambda: os.write(pipes[3][1], b"x"))
+loop.after("second", 0.1, lambda: os.write(pipes[9][1], b"x"))
+_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (__LIMIT__, hard))
+loop.run()
+assert seen == [(3, READ), (9, READ), ("room", WRITE)], seen
+assert faults == ["poll"], faults
+assert len(waits) < 20, "it wakes for what happens alone"
+"""
+
+
+@pytest.mark.parametrize("limit", [0, 3])
+def test_a_loop_waits_for_more_descriptors_than_it_may_open(limit):
+    program = LOOP.replace("__LIMIT__", str(limit))
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def _lower(limit: int) -> None:
+    shim = shim_pid("a")
+    hard = resource.prlimit(shim, resource.RLIMIT_NOFILE)[1]
+    resource.prlimit(shim, resource.RLIMIT_NOFILE, (limit, hard))
+
+
+def _started(holdfast, gate: Path, *words: str) -> None:
+    until = f"while [ ! -e '{gate}' ]; do sleep 0.02; done; exit 5"
+    script = gate.with_suffix(".sh")
+    script.write_text(until)
+    holdfast("run", "-n", "a", "--sample-interval", "0.1", *words, "sh", script, expect=0)
+    eventually(lambda: info_of("a").workload_resolution == "direct", why="it has looked")
+
+
+def test_a_shim_records_an_ending_under_a_lowered_limit(holdfast, tmp_path):
+    gate = tmp_path / "gate"
+    _started(holdfast, gate)
+    _lower(3)
+    eventually(lambda: events_of("a", "fault"), why="the loop has met the limit")
+    gate.touch()
+    info = ended("a")
+    assert (info.outcome, info.exit_code) == ("failed", 5)
+    assert not Path(run_of("a").directory.path, "crash.txt").exists()
+    faults = [event["where"] for event in events_of("a", "fault")]
+    assert faults.count("poll") <= 1, "said once"
+
+
+def test_a_shim_goes_on_when_there_is_room_again(holdfast, tmp_path):
+    gate = tmp_path / "gate"
+    _started(holdfast, gate)
+    _lower(0)
+    gate.touch()
+    eventually(_is_held_up_or_over, why="it can't look at the tree")
+    with contextlib.suppress(ProcessLookupError):  # it may have let go by now
+        _lower(256)
+    info = ended("a")
+    assert (info.outcome, info.exit_code) == ("failed", 5)
+
+
+def test_a_shim_that_can_look_at_nothing_lets_go_of_a_run_that_is_over(holdfast, tmp_path):
+    gate = tmp_path / "gate"
+    _started(holdfast, gate)
+    _lower(0)
+    gate.touch()
+    assert ended("a").exit_code == 5, "as its shim recorded it, before it let go"
+    holdfast("wait", "a", expect=5)
+    assert [event["outcome"] for event in events_of("a", "ended")] == ["failed"]
+
+
+def _is_held_up_or_over() -> bool:
+    places = {event["where"] for event in events_of("a", "fault")}
+    return bool(places & {"proceed", "root exit"}) or info_of("a").state == "ended"
