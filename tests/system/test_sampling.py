@@ -163,7 +163,7 @@ def _cpu_seconds(watched: Watched) -> float:
 
 def _end_the_child(watched: Watched) -> float:
     """Once it has been seen at work; what had been counted by then."""
-    watched.until(lambda: _cpu_seconds(watched) > 0.5, "it has worked")
+    watched.until(lambda: _cpu_seconds(watched) >= 0.45, "it has worked")  # ticks are cut
     [child] = [m.identity for m in watched.tree.walk() if m.identity != watched.root]
     os.kill(child.pid, signal.SIGUSR1)
     return _cpu_seconds(watched)
@@ -359,3 +359,56 @@ def test_the_walk_and_the_sample_agree_on_a_tree():
     with Watched([PYTHON, "-S", "-c", code]).ready() as watched:
         watched.until(lambda: watched.rows[-1]["tree"]["processes"] == 4, "all four are there")
         assert watched.rows[-1]["tree"]["rss_bytes"] > 3 * watched.rows[-1]["rss_bytes"] / 2
+
+
+# A process that shows what it showed before is not measured again.
+
+_OPENS_WHEN_TOLD = """
+import os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+print('ready', flush=True)
+signal.sigwait([signal.SIGUSR1])
+os.open('/dev/null', os.O_RDONLY)
+signal.sigwait([signal.SIGUSR1])
+"""
+
+
+def test_an_idle_process_is_told_by_its_files_and_a_change_is_seen():
+    with Watched([PYTHON, "-S", "-c", _OPENS_WHEN_TOLD]).ready() as watched:
+        members = watched.tree.walk()
+        resolution = watched.finder.look(members)
+        sampler, now = Sampler(), 1000.0
+        assert sampler.times_if_unchanged(members, now) is None  # there is no last sample
+
+        def idle() -> bool:
+            nonlocal now
+            now += 1
+            if sampler.times_if_unchanged(members, now) is not None:
+                return True
+            sampler.sample(members, resolution, now=now)
+            return False
+
+        eventually(idle, why="it sleeps, and shows the same again")
+        now += 1
+        times = sampler.times_if_unchanged(members, now)
+        assert times is not None
+        assert times[0] == now
+        now += 0.5
+        before = sampler.sample(members, resolution, now=now, full=True)
+        assert before.at > times[1]
+        assert before.workload is not None
+        fds = before.workload.fds or 0
+        os.kill(watched.root.pid, signal.SIGUSR1)
+
+        def opened() -> bool:
+            nonlocal now
+            now += 1
+            if sampler.times_if_unchanged(members, now) is not None:
+                return False
+            after = sampler.sample(members, resolution, now=now)
+            assert after.workload is not None
+            return after.workload.fds == fds + 1
+
+        eventually(opened, why="the next sample shows the new descriptor")
+        assert sampler.times_if_unchanged(members, now + 100) is None  # the rare figures are due
+        sampler.close()

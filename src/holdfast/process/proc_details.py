@@ -160,6 +160,23 @@ class KeptProcess:
         except (OSError, ValueError, IndexError):
             return None
 
+    def fingerprint(self) -> tuple[object, ...] | None:
+        """All that a full sample is made of, unread; None where a part is missing or too long."""
+        if len(self._kept) < DESCRIPTORS_EACH - 2:
+            return None
+        try:
+            texts = [os.pread(fd, _NEARLY_A_PAGE, 0) for fd in (self._stat, *self._kept.values())]
+            count = os.stat("fd", dir_fd=self._directory).st_size
+            link = os.readlink("cwd", dir_fd=self._directory)
+        except OSError:
+            return None
+        if count == 0 or max(map(len, texts)) >= _NEARLY_A_PAGE:
+            return None
+        # The queued signals in status are those of all processes of the user.
+        stat, status, *others = texts
+        before, _, after = status.partition(b"\nSigQ:")
+        return (stat, before, after.partition(b"\n")[2], *others, count, link)
+
     def memory(self) -> Memory:
         """Swap, signals and context switches."""
         text = self._read("status", _STATUS_BYTES) or b""

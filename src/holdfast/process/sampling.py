@@ -78,6 +78,8 @@ class Sampler:
         self._full_at = self._slow_at = self._last_boottime = float("-inf")
         self._last_micros = _micros_of(last_at) if last_at else 0
         self._last_cpu: tuple[float, float] | None = None  # when, and CPU seconds of the tree
+        self._last_percent: float | None = None
+        self._tracked: dict[int, Tracked] = {}
         self._counted: dict[int, Tracked] = {}
 
     def close(self) -> None:
@@ -100,12 +102,11 @@ class Sampler:
         """
         now, at = self._times(now, wall)
         members = list(members)
-        pause = min(self._full_every, len(members) * _FULL_SECONDS_EACH)
-        is_full = now - self._full_at >= pause if full is None else full
+        is_full = now - self._full_at >= self._pause(len(members)) if full is None else full
         is_slow = is_full and now - self._slow_at >= self._slow_every
         self._full_at = now if is_full else self._full_at
         self._slow_at = now if is_slow else self._slow_at
-        tracked = self._keeper.track(members)
+        tracked = self._tracked = self._keeper.track(members)
         if not resolution.has_subject:  # a wrapper's figures are nobody's
             tree = TreeFigures(len(tracked))
             return Sample(at, now, True, None, (), tree, is_slow, quiet_seconds, None, None)
@@ -131,6 +132,30 @@ class Sampler:
             None,
         )
         return self._dear.add_to(sample, counted.values(), workload, now) if is_slow else sample
+
+    def times_if_unchanged(self, members: list[Member], now: float) -> tuple[float, str] | None:
+        """The times of a full sample that would say what the last one said; None: take one.
+
+        Most processes idle most of the time. Counters only rise, so files that read the same
+        were not changed in between.
+        """
+        before, idle = self._last_cpu, self._last_percent == 0.0
+        is_full_due = now - self._full_at >= self._pause(len(members))
+        is_slow_due = now - self._slow_at >= self._slow_every
+        if before is None or not idle or not is_full_due or is_slow_due:
+            return None
+        tracked = self._keeper.track(members)
+        if tracked != self._tracked or len(tracked) != len(members) or self._keeper.ended:
+            return None
+        # All are asked: the next answer is about what each showed now.
+        changed = [each for each in tracked.values() if not each.is_unchanged()]
+        if changed:
+            return None
+        now, at = self._times(now, None)
+        self._full_at, self._last_cpu = now, (now, before[1])
+        for each in self._counted.values():
+            each.counted_at = now
+        return now, at
 
     def activity(self, members: Iterable[Member], now: float | None = None) -> Activity:
         """What the whole tree has done so far, wrappers too."""
@@ -164,6 +189,10 @@ class Sampler:
             if total <= limit_bytes or time.monotonic() > ends:
                 break
         return MemoryUse(total, "pss")
+
+    def _pause(self, count: int) -> float:
+        """Between two full samples of so many processes."""
+        return min(self._full_every, count * _FULL_SECONDS_EACH)
 
     def _times(self, now: float | None, wall: float | None) -> tuple[float, str]:
         """Both clocks, made to go on where they stand still or step back."""
@@ -203,6 +232,7 @@ class Sampler:
         cpu = self._ledger.cpu_seconds(counted.values())
         before, self._last_cpu = self._last_cpu, (now, cpu)
         percent = None if before is None else percent_of(cpu - before[1], now - before[0])
+        self._last_percent = percent
         used = sum(row.rss_bytes for row in rows) if rows else None
         if not is_full or not rows:
             return TreeFigures(len(rows), used, percent, round(cpu, 2), *_NOT_ASKED)

@@ -37,6 +37,7 @@ class Tracked:
         "_waited",
         "basics",
         "counted_at",
+        "fingerprint",
         "identity",
         "owed_bytes",
         "owed_ticks",
@@ -55,6 +56,7 @@ class Tracked:
         self.basics: Basics | None = None
         self.transfer: Transfer | None = None
         self.counted_at: float | None = None  # of the last sample that counted it
+        self.fingerprint: tuple[object, ...] | None = None  # when it was last looked at
         self.owed_ticks = 0  # of children that have ended, and that it has not waited for yet
         self.owed_bytes = _NO_BYTES
         self._waited: int | None = None  # of its `waited_ticks`: what is settled
@@ -83,6 +85,12 @@ class Tracked:
             files.close()  # not provably the same process any more
             return None
         return files
+
+    def is_unchanged(self) -> bool:
+        """Whether it shows exactly what it showed when this was last asked."""
+        before = self.fingerprint
+        self.fingerprint = self._kept.fingerprint() if self._kept is not None else None
+        return before is not None and before == self.fingerprint
 
     def close(self) -> int:
         """Let go of the process. The number of descriptors that this freed."""

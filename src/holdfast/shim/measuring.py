@@ -41,21 +41,14 @@ class Measuring:
         self._watch = Watch()
         self._context = Context()
         self._context_of: Resolution | None = None
+        self._last_row: dict[str, Any] | None = None  # of a full sample of `_context_of`
         self._log_size = -1
         self._heard_at = boottime()
         supervisor.on_restart.append(self._restarted)
 
     def sample(self, members: list[Member], resolution: Resolution, *, full: bool = False) -> None:
         """Measure now."""
-        now = boottime()
-        sample = self.sampler.sample(
-            members,
-            resolution,
-            quiet_seconds=self._quiet_seconds(now),
-            now=now,
-            full=full or None,
-        )
-        row = {**sample.to_json(), "log_bytes": max(0, self._log_size)}
+        row = self._row(members, resolution, boottime(), full)
         fired = self._watch.feed(row, self._context_for(resolution))
         if fired:
             row["anomalies"] = [anomaly.rule for anomaly in fired]
@@ -65,6 +58,25 @@ class Measuring:
             self._supervisor.journal.record(Kind.FAULT, where="trace", error=failed)
         for anomaly in fired:
             self._fire(anomaly)
+
+    def _row(
+        self, members: list[Member], resolution: Resolution, now: float, full: bool
+    ) -> dict[str, Any]:
+        quiet_seconds = self._quiet_seconds(now)
+        last = self._last_row if resolution is self._context_of and not full else None
+        times = self.sampler.times_if_unchanged(members, now) if last is not None else None
+        if last is not None and times is not None:
+            row = {**last, "at": times[1], "boottime": round(times[0], 3)}
+            row["quiet_seconds"] = round(quiet_seconds, 1)
+        else:
+            sample = self.sampler.sample(
+                members, resolution, quiet_seconds=quiet_seconds, now=now, full=full or None
+            )
+            row = sample.to_json()
+            is_full = sample.tree.zombies is not None
+            self._last_row = dict(row) if is_full and not sample.is_slow else None
+        row["log_bytes"] = max(0, self._log_size)
+        return row
 
     def usage(self, resolution: Resolution | None) -> dict[str, Any] | None:
         """The contract's `usage`; None: nothing was measured."""
