@@ -145,12 +145,14 @@ def _through(index: Index, home: Home, ids: Sequence[str], closely: bool) -> Ite
         if known is not None and known.id == run_id:
             yield _look_again(known, directory) if closely else known
             continue
-        info, is_final = _examine(directory)
-        if info is None:
-            continue
-        if is_final and stamp is not None:
-            index.add(_for_good(info), stamp)
-        yield info
+        info, is_final = _examine(directory, closely)
+        if info is not None and is_final and stamp is not None:
+            if not closely:  # once: the index has it from then on
+                info, is_final = _examine(directory)
+            if info is not None and is_final:
+                index.add(_for_good(info), stamp)
+        if info is not None:
+            yield info
 
 
 def _examine(directory: RunDirectory, closely: bool = True) -> tuple[RunInfo | None, bool]:
