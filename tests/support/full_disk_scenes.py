@@ -70,7 +70,7 @@ def ends_without_a_reserve(path: str) -> Facts:
     fill(str(home / "fill"))
     gate.touch()
     wait_gone(root)
-    time.sleep(1.0)
+    time.sleep(1.0)  # the time over which nothing may be told
     before = info_of("a")
     was_recorded = "ended" in _kinds("a")
     os.unlink(home / "fill")
