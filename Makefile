@@ -21,9 +21,7 @@ demo: $(STAMP)  ## show what Holdfast does, in a few seconds
 	@scripts/demo.sh
 
 test: $(STAMP)  ## run the tests
-	@$(PYTEST) -n $(WORKERS) -q $(ARGS) || { [ $$? -eq 1 ] && \
-		echo "what failed on a busy machine has to pass alone:" && \
-		$(PYTEST) -q --last-failed --last-failed-no-failures none $(ARGS); }
+	@$(PYTEST) -n $(WORKERS) -q $(ARGS)
 
 check: $(STAMP)  ## formatting, lint, types, import rules
 	@$(PY) -m ruff format --check .

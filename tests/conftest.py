@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -15,6 +16,10 @@ from holdfast.manage.runs import Runs
 from holdfast.pytest_plugin import stop_all
 from tests.support.cli import CommandLine
 from tests.support.leftovers import TAG_VARIABLE, TestProcesses
+
+# A suite that a script starts in the background ignores SIGINT, and so would all it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Loaded cores make any deadline per example a lie.
 settings.register_profile("ci", deadline=None, max_examples=50, print_blob=True)

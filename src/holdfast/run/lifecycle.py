@@ -205,7 +205,8 @@ def _running(now: Facts, event: Event) -> None:
 
 
 def _workload_resolved(now: Facts, event: Event) -> None:
-    before, now["workload"] = now["workload"], event.facts.get("workload")
+    workload = event.facts.get("workload")
+    before, now["workload"] = now["workload"], workload if isinstance(workload, dict) else None
     if (before or {}).get("token") != (now["workload"] or {}).get("token"):
         now["workload_exit"] = None  # that was another one's
     now["workload_outlives_root"] = event.facts.get("outlives_root") is True
