@@ -190,7 +190,7 @@ class TestSignal:
             holdfast("signal", "TERM", path, "--trust-pid", expect=0)
             assert process.wait(timeout=30) == -signal.SIGTERM
 
-    def test_I5_every_legacy_form_needs_the_word(self, holdfast, tmp_path):
+    def test_I5_every_legacy_form_of_an_older_file_needs_the_word(self, holdfast, tmp_path):
         path = tmp_path / "old.pid"
         with sleeper() as process:
             ticks = ProcessIdentity.of(process.pid).start_ticks
@@ -199,6 +199,7 @@ class TestSignal:
                 json.dumps({"pid": process.pid, "startToken": ticks}),
             ):
                 path.write_text(form)
+                os.utime(path, (1e9, 1e9))  # before this boot
                 assert "--trust-pid" in holdfast("signal", "TERM", path, expect=4).stderr
             assert process.poll() is None
             path.write_text(f"{process.pid} {(ticks or 0) + 1}")

@@ -60,6 +60,9 @@ BAD_CONTENT = {
     "later token": f"42 hf2.42.1.1.1.{HEX_BOOT}.01234567".encode(),
     "zero with token": f"0 hf1.42.1.1.1.{HEX_BOOT}.01234567".encode(),
     "negative ticks": b"42 -17",
+    "ticks with a fraction": b"42 17.5",
+    "time without digits": b"42 1500000000.",
+    "time in hex": b"42 0x59682f00.1",
     "json cut": b'{"pid": 42',
     "json without pid": b'{"startToken": 17}',
     "json zero": b'{"pid": 0}',
@@ -152,16 +155,12 @@ def test_I6_bad_content_is_an_error_and_nothing_is_started_over_it(content, tmp_
 def test_I5_legacy_forms_are_readable_and_stay_unverified(tmp_path):
     path = tmp_path / "x.pid"
     with sleeper() as process:
-        ticks = ProcessIdentity.of(process.pid).start_ticks
         forms = [
             f"{process.pid}",
             f"  {process.pid}\r\n",
-            f"{process.pid} {ticks}\n",
             f"{process.pid} 0",
             json.dumps({"pid": process.pid}),
-            json.dumps({"pid": process.pid, "startToken": ticks, "more": [1]}),
-            json.dumps({"pid": process.pid, "startToken": str(ticks)}),
-            json.dumps({"pid": process.pid, "startToken": None}),
+            json.dumps({"pid": process.pid, "startToken": None, "more": [1]}),
             json.dumps({"pid": process.pid, "startToken": lstart(process.pid)}),
             json.dumps({"pid": process.pid, "startToken": lstart(process.pid, 1)}),
         ]

@@ -191,7 +191,7 @@ class ProcessIdentity(Record):
         if place.is_portable or self.create_time is not None:
             from holdfast.process import portable
 
-            return portable.look(self), None
+            return portable.examine(self)
         if self.host is not None and self.host != place.host:
             return unknown(f"process {self.pid} was recorded on another host"), None
         if self.boot_id is not None and self.boot_id != place.boot_id:

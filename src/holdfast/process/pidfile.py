@@ -12,8 +12,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import struct
-import sys
 import threading
 import time
 
@@ -26,9 +24,10 @@ from holdfast.errors import (
     ProcessUnreadable,
     WrongUse,
 )
-from holdfast.process import here, pidrecord, planted, procfs
+from holdfast.process import pidholder, pidrecord, planted
 from holdfast.process.identity import ProcessIdentity, Verdict
 from holdfast.process.paths import absolute
+from holdfast.process.pidfile_age import with_boot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,12 +88,12 @@ class PidFile:
             closing.callback(os.close, directory)
             held = self._held_here(directory)
             if held is not None:
-                return self._parse(_content(held.fds[0]))
+                return self._parse(held.fds[0])
             fd = self._open(directory, os.O_RDONLY)
             if fd is None:
                 raise NotFound(f"there is no pid file {self.path}")
             closing.callback(_close, fd)
-            return self._parse(_content(fd))
+            return self._parse(fd)
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[ProcessIdentity]:
@@ -171,9 +170,9 @@ class PidFile:
             return os.fstat(fd).st_nlink == 1  # its maker has come to the unlink meanwhile
         return twin.st_nlink <= 2 and _inode(twin) == _inode(os.fstat(fd))
 
-    def _parse(self, content: bytes) -> ProcessIdentity:
+    def _parse(self, fd: int) -> ProcessIdentity:
         try:
-            return pidrecord.parse_record(content)
+            return with_boot(pidrecord.parse_record(_content(fd)), os.fstat(fd))
         except InvalidPidFile as error:
             message = f"{self.path}: {error.message}"
             raise InvalidPidFile(message, hint=error.hint, path=self.path) from None
@@ -214,7 +213,7 @@ class _Taking:
                 return None
             if not self._is_named(fd):
                 return None  # its holder ended and removed it between our open and lock
-            recorded = self.file._parse(_content(fd))
+            recorded = self.file._parse(fd)
             if recorded == self.me:  # taken before an exec: file and lock are ours already
                 closing.pop_all()
                 return fd
@@ -272,37 +271,39 @@ class _Taking:
 
     def _refuse_for_lock(self, fd: int) -> None:
         """Name the lock's holder. Returns when another try may tell more."""
-        locker = _lock_holder(fd)
+        locker = pidholder.lock_holder(fd)
         if locker == 0 or not self._is_named(fd):
             return
         try:
-            recorded = self.file._parse(_content(fd))
+            recorded = self.file._parse(fd)
         except InvalidPidFile:
             recorded = None
         if recorded is not None and (locker is None or locker == recorded.pid):
-            raise self._already(_name(recorded), recorded, "it has the file's lock")
+            raise self._already(pidholder.name_of(recorded), recorded, "it has the file's lock")
         if time.monotonic() - self.began < _TAKEOVER_SECONDS:
             return  # most likely another starter, about to publish a file of its own
         try:
             holder = ProcessIdentity.of(locker) if locker is not None else None
         except (ProcessGone, ProcessUnreadable):
             return
-        who = _name(holder) if holder else "a process that can't be seen from here"
+        who = pidholder.name_of(holder) if holder else "a process that can't be seen from here"
         raise self._already(who, holder or recorded, "it has the file's lock")
 
     def _refuse_for_identity(self, recorded: ProcessIdentity) -> None:
+        if pidholder.is_our_number(recorded, self.me):
+            return
         look = recorded.look()
         if look.is_gone:
             return
-        if look.verdict is Verdict.UNKNOWN and _is_elsewhere(recorded):
+        if look.verdict is Verdict.UNKNOWN and pidholder.is_elsewhere(recorded):
             # An earlier container left the file, most likely. The lock is true across PID
             # namespaces, and we have it: whoever held it is gone, or gave it up.
             return
         if look.verdict is Verdict.SAME:
-            raise self._already(_name(recorded), recorded, look.evidence)
+            raise self._already(pidholder.name_of(recorded), recorded, look.evidence)
         raise AlreadyRunning(
             f"{self.file.path} names a process that may be alive: {look.evidence}",
-            hint=_what_to_do(recorded),
+            hint=pidholder.what_to_do(recorded),
             identity=recorded,
             path=self.file.path,
             verdict=look.verdict,
@@ -352,40 +353,3 @@ def _draft_name(name: str, identity: ProcessIdentity) -> str:
     short = os.fsdecode(os.fsencode(name)[:150])
     mark = identity.pidfd_inode or identity.start_ticks or identity.create_time or 0
     return f".{short}.{identity.pid}-{mark}.new"
-
-
-def _lock_holder(fd: int) -> int | None:
-    """Who has the lock: its PID; None when that can't be told; 0 when nobody has it any more."""
-    if sys.platform != "linux" or sys.maxsize < 2**32:
-        return None
-    layout = "hhqqi4x"
-    asked = struct.pack(layout, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-    kind, _, _, _, pid = struct.unpack(layout, fcntl.fcntl(fd, fcntl.F_GETLK, asked))
-    if kind == fcntl.F_UNLCK:
-        return 0
-    # -1 is an open file description lock, 0 a process of another PID namespace.
-    return pid if pid > 0 else None
-
-
-def _is_elsewhere(identity: ProcessIdentity) -> bool:
-    """Recorded by another PID namespace of this very boot, such as an earlier container."""
-    place = here.place()
-    if identity.host != place.host or identity.boot_id != place.boot_id:
-        return False
-    return identity.pid_ns is not None and identity.pid_ns != place.pid_ns
-
-
-def _name(identity: ProcessIdentity) -> str:
-    """A live process for people: its PID and what it calls itself."""
-    if here.is_portable() or _is_elsewhere(identity):
-        return str(identity.pid)
-    try:
-        return f"{identity.pid} ({procfs.read_stat(identity.pid).comm})"
-    except (ProcessGone, ProcessUnreadable):
-        return str(identity.pid)
-
-
-def _what_to_do(identity: ProcessIdentity) -> str:
-    if identity.host is not None and identity.host != here.place().host:
-        return f"look at {identity.pid} on that host; remove the file when it is gone"
-    return f"check it with `ps {identity.pid}`; remove the file when that is something else"

@@ -1,8 +1,9 @@
-"""What a pid file says: text to ProcessIdentity and back. Pure; opens nothing.
+"""What a pid file says: text to ProcessIdentity and back. Opens nothing.
 
-Reads Holdfast's own form, a bare integer, `<pid> <start ticks>`, and JSON with `pid` and perhaps
-`startToken`. Anything else is InvalidPidFile, never "not running": a zero or negative number
-would name a process group or everybody.
+Reads Holdfast's own form, a bare integer, `<pid> <start ticks>`, `<pid> <create_time>` (seconds
+since the epoch, as psutil has it), and JSON with `pid` and perhaps `startToken`. Anything else is
+InvalidPidFile, never "not running": a zero or negative number would name a process group or
+everybody.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from __future__ import annotations
 import re
 
 from holdfast.errors import InvalidPid, InvalidPidFile, InvalidToken
+from holdfast.process import here
+from holdfast.process.clock import boottime
 from holdfast.process.identity import ProcessIdentity, valid_pid
+from holdfast.process.procfs import TICKS_PER_SECOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
 
 LARGEST = 4096
 _NUMBER = re.compile(r"[0-9]{1,20}")
+_CREATE_TIME = re.compile(r"([0-9]{9,11})\.([0-9]{1,9})")
+_SECONDS_SINCE_THE_EPOCH = range(10**9, 10**11)
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _LSTART = re.compile(
     r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) +(" + "|".join(_MONTHS) + r") +(\d{1,2})"
@@ -55,7 +61,12 @@ def parse_record(content: bytes) -> ProcessIdentity:
 
 def _parse_pair(pid: int, second: str) -> ProcessIdentity:
     if _NUMBER.fullmatch(second):
-        return ProcessIdentity(pid, start_ticks=int(second) or None)
+        return _with_number(pid, int(second))
+    match = _CREATE_TIME.fullmatch(second)
+    if match is not None:
+        # The host says: a time of this clock, to the tick. Text of `ps` is of some time zone.
+        micros = int(match[1]) * 1_000_000 + round(float(f"0.{match[2]}") * 1_000_000)
+        return ProcessIdentity(pid, host=here.place().host, create_time=micros)
     try:
         identity = ProcessIdentity.parse(second)
     except InvalidToken as error:
@@ -63,6 +74,14 @@ def _parse_pair(pid: int, second: str) -> ProcessIdentity:
     if identity.pid != pid:
         _invalid(f"it says {pid}, but its token names {identity.pid}")
     return identity
+
+
+def _with_number(pid: int, number: int) -> ProcessIdentity:
+    """Start ticks; or seconds since the epoch, where the clock has not come to such a tick."""
+    ticks_so_far = boottime() * TICKS_PER_SECOND
+    if number > ticks_so_far and number in _SECONDS_SINCE_THE_EPOCH:
+        return ProcessIdentity(pid, create_time=number * 1_000_000)
+    return ProcessIdentity(pid, start_ticks=number or None)
 
 
 def _parse_json(text: str) -> ProcessIdentity:

@@ -14,7 +14,7 @@ import time
 import psutil
 
 from holdfast.errors import IdentityUnproven, InvalidToken, ProcessGone, ProcessUnreadable
-from holdfast.process import here
+from holdfast.process import here, pidfd
 from holdfast.process.identity import Look, ProcessIdentity, Proof, Verdict, valid_pid
 from holdfast.record import Record
 
@@ -76,6 +76,23 @@ def look(identity: ProcessIdentity) -> Look:
     return _examine(identity)[0]
 
 
+def examine(identity: ProcessIdentity) -> tuple[Look, int | None]:
+    """The look; where it is SAME and the system has pidfds, one that was open all the while."""
+    if here.is_portable():
+        return look(identity), None
+    try:
+        fd = os.pidfd_open(valid_pid(identity.pid))
+    except OSError:  # the look says why
+        return look(identity), None
+    seen = look(identity)
+    if seen.verdict is Verdict.SAME and pidfd.has_exited(fd):
+        seen = Look(Verdict.GONE, Proof.NO_SUCH_PID, f"process {identity.pid} has exited")
+    if seen.verdict is Verdict.SAME:
+        return seen, fd
+    os.close(fd)
+    return seen, None
+
+
 def _examine(identity: ProcessIdentity) -> tuple[Look, psutil.Process | None]:
     """The look, and the process that it was about, if there is one to signal."""
     pid = valid_pid(identity.pid)
@@ -93,8 +110,10 @@ def _examine(identity: ProcessIdentity) -> tuple[Look, psutil.Process | None]:
     if identity.create_time is None:
         lacks = "without a start time" if identity.start_ticks is None else "by start ticks alone"
         return _unknown(f"{pid} is alive, but was recorded {lacks}: unverified"), seen.process
-    if identity.boot_id is None or identity.host is None:
+    if identity.host is None:
         return _compare_with_text(identity, identity.create_time, seen), seen.process
+    if identity.boot_id is None:
+        return _compare_with_file(identity, identity.create_time, seen), seen.process
     return _compare(identity, identity.create_time, int(identity.boot_id), seen), seen.process
 
 
@@ -119,6 +138,23 @@ def _compare_with_text(identity: ProcessIdentity, recorded: int, seen: _Seen) ->
     if apart > _WIDEST_ZONES or beyond > 2:
         return _recycled(identity, recorded, seen)
     return _unknown(f"{identity.pid} is alive; its start time in seconds proves nothing")
+
+
+def _compare_with_file(identity: ProcessIdentity, recorded: int, seen: _Seen) -> Look:
+    """A creation time that another program wrote down, without the boot time of then."""
+    apart = abs(recorded - seen.create_time)
+    if apart < _GRAIN_MICROSECONDS and _proc_is_ours():
+        evidence = f"process {identity.pid} was created at the recorded time (weaker than an inode)"
+        return Look(Verdict.SAME, Proof.CREATE_TIME, evidence)
+    # A boot time in whole seconds is a part of it: the clock being set moves it by whole seconds.
+    beyond = min(apart % 1_000_000, 1_000_000 - apart % 1_000_000)
+    if apart <= 2_000_000 or beyond < _GRAIN_MICROSECONDS:
+        return _unknown(f"{identity.pid} is alive: the clock was set, or it is another process")
+    return _recycled(identity, recorded, seen)
+
+
+def _proc_is_ours() -> bool:
+    return here.is_portable() or here.place().proc_is_ours
 
 
 def _recycled(identity: ProcessIdentity, recorded: int, seen: _Seen) -> Look:

@@ -62,7 +62,7 @@ def send_signal(identity: ProcessIdentity, sig: int, *, trust_pid: bool = False)
     if sig not in signal.valid_signals():
         raise InvalidOption(f"{sig} is not a signal", option="signal", value=sig)
     sig = int(sig)
-    if here.is_portable() or identity.create_time is not None:
+    if here.is_portable():
         from holdfast.process import portable
 
         return portable.send(identity, sig, trust_pid=trust_pid)
