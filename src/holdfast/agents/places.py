@@ -9,7 +9,9 @@ def user_profile_directory() -> str:
     """`agents` in the configuration directory; it may not exist."""
     config = os.environ.get("XDG_CONFIG_HOME", "")
     if not os.path.isabs(config):  # the XDG rule: a relative one is ignored
-        config = os.path.join(os.path.expanduser("~"), ".config")
+        home = os.path.expanduser("~")
+        # Without HOME and an entry in the password database it is still "~": never below the cwd.
+        config = os.path.join(home if os.path.isabs(home) else os.devnull, ".config")
     return os.path.join(config, "holdfast", "agents")
 
 

@@ -20,9 +20,9 @@ _UNLIMITED = 1 << 60  # v1 shows "no limit" as a number near 2**63
 
 def state() -> Finding:
     """The state directory: whose, on what, with how much room, and whether its locks work."""
-    home = Home.locate()
-    shown = home_path(home.path)
     try:
+        home = Home.locate()
+        shown = home_path(home.path)
         exists = home.check()
         place = home.path if exists else _nearest_existing(home.path)
         if not os.access(place, os.W_OK | os.X_OK):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from holdfast.errors import InvalidOption, InvalidProfile
+from holdfast.process.paths import user_home
 from holdfast.record import Record
 
 TYPE_CHECKING = False
@@ -55,10 +56,11 @@ class Config(Record):
 
 
 def config_path() -> str:
-    """Where the file is looked for."""
+    """Where the file is looked for; nowhere, where there is no home directory."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     if not os.path.isabs(base):  # the XDG standard: a relative one is to be ignored
-        base = os.path.expanduser("~/.config")
+        home = user_home()
+        base = os.devnull if home is None else f"{home}/.config"
     return f"{base}/holdfast/config.toml"
 
 

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 import os
 
-from holdfast.errors import DamagedRecord, HoldfastError, IdentityUnproven, LockBusy, StillAlive
+from holdfast.errors import (
+    DamagedRecord,
+    HoldfastError,
+    IdentityUnproven,
+    LockBusy,
+    StillAlive,
+    UnsafeFile,
+)
+from holdfast.manage.deletion import delete, size_of
 from holdfast.manage.standing import read_facts
 from holdfast.manage.suspects import recorded_tokens
 from holdfast.process.identity import ProcessIdentity, Verdict
@@ -76,6 +84,7 @@ def remove_run(
     A worktree of the run goes with it; Refused when work in it would be lost, whatever `force`.
     """
     set_role("remover")
+    refuse_link(directory)
     spec = _spec(directory, force)
     lock = directory.wait_for_lock(_SHIM_SECONDS if _has_ended(directory) else 0)
     if lock is None:
@@ -99,7 +108,7 @@ def remove_run(
         crash_point("remover.renamed")
     name = find_name(directory.home, directory.id) if spec is None else spec.name
     _forget(directory, name, None if spec is None else spec.key, names or Names(directory.home))
-    _delete(removed)
+    delete(directory.home, removed)
     return Removed(directory.id, name, freed, evidence)
 
 
@@ -111,10 +120,11 @@ def remove_unmade(directory: RunDirectory) -> bool:
         removed = _take_out(directory)
     except FileNotFoundError:
         return False
-    if os.path.lexists(f"{removed}/spec.json"):  # it was written at the last moment
-        os.rename(removed, directory.path)
+    there = f"{directory.home.removed_path}/{removed}"
+    if os.path.lexists(f"{there}/spec.json"):  # it was written at the last moment
+        os.rename(there, directory.path)
         return False
-    _delete(removed)
+    delete(directory.home, removed)
     return True
 
 
@@ -125,7 +135,7 @@ def sweep(home: Home) -> None:
     except FileNotFoundError:
         left = []
     for name in left:
-        _delete(f"{home.removed_path}/{name}")
+        delete(home, name)
     for run_id in home.run_ids(active=True):
         directory = RunDirectory(home, run_id)
         if not os.path.lexists(directory.path):
@@ -133,6 +143,17 @@ def sweep(home: Home) -> None:
     for run_id in home.recent_ids(0):
         if not os.path.lexists(RunDirectory(home, run_id).path):
             home.forget_ending(run_id)
+
+
+def refuse_link(directory: RunDirectory) -> None:
+    """UnsafeFile for a run's directory that lies elsewhere."""
+    if os.path.islink(directory.path):
+        raise UnsafeFile(
+            f"{directory.path} is a symbolic link to {os.readlink(directory.path)}: what it leads"
+            " to is not ours to remove, and nothing was",
+            hint=f"see who made it; `unlink {directory.path}` takes it out of the home",
+            path=directory.path,
+        )
 
 
 def _spec(directory: RunDirectory, force: bool) -> RunSpec | None:
@@ -272,14 +293,14 @@ def _is_token(text: str) -> bool:
 
 
 def _take_out(directory: RunDirectory) -> str:
-    """One rename: from here on there is no such run."""
+    """One rename: from here on there is no such run. The name that it has in `removed`."""
     home = directory.home
     try:
         os.mkdir(home.removed_path, 0o700)
     except FileExistsError:
         pass
-    removed = f"{home.removed_path}/{directory.id}.{os.urandom(4).hex()}"
-    os.rename(directory.path, removed)
+    removed = f"{directory.id}.{os.urandom(4).hex()}"
+    os.rename(directory.path, f"{home.removed_path}/{removed}")
     return removed
 
 
@@ -309,21 +330,3 @@ def _release_claims(directory: RunDirectory, name: str, key: str | None, names: 
         with claim_key(directory.home, key, _CLAIM_SECONDS) as claim:
             if claim.read() in (directory.id, None):
                 claim.remove()
-
-
-def _delete(path: str) -> None:
-    import shutil
-
-    shutil.rmtree(path, ignore_errors=True)  # what is left is swept up by the next one
-
-
-def size_of(path: str) -> int:
-    """How much of the disk a directory takes."""
-    total = 0
-    for folder, _, files in os.walk(path):
-        for name in files:
-            try:
-                total += os.lstat(f"{folder}/{name}").st_blocks * 512
-            except OSError:
-                continue
-    return total

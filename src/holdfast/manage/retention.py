@@ -12,8 +12,9 @@ import time
 from holdfast.errors import HoldfastError, IdentityUnproven, StillAlive
 from holdfast.lean import StrEnum
 from holdfast.manage.config import Retention
+from holdfast.manage.deletion import size_of
 from holdfast.manage.info import RunInfo, seconds_of
-from holdfast.manage.removal import Names, remove_run, size_of, sweep
+from holdfast.manage.removal import Names, refuse_link, remove_run, sweep
 from holdfast.record import Record
 from holdfast.run.directory import RunDirectory
 from holdfast.run.facts import State
@@ -116,6 +117,7 @@ def _clean_one(
     directory = RunDirectory(home, info.id)
     try:
         if dry_run:
+            refuse_link(directory)
             if info.worktree is not None:
                 from holdfast.manage.worktrees import refuse_to_lose_work
 

@@ -12,7 +12,7 @@ import sys
 import time
 
 from holdfast.errors import HomeUnusable
-from holdfast.process.paths import absolute
+from holdfast.process.paths import absolute, user_home
 from holdfast.run.names import is_id
 
 TYPE_CHECKING = False
@@ -40,6 +40,9 @@ _LYING_MAGIC = {  # f_type of statfs: for where the mount table does not list th
     0xBACBACBC: "vmhgfs",
 }
 
+_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_FOLDERS = ("runs", "active", "recent", "names", "keys")
+_FOLDERS_MADE_LATER = ("removed", "archive", "worktrees")
 RECENT_SECONDS = 86400.0  # plain listings show what ended in the last day
 RECENT_SLACK_SECONDS = 3600.0  # markers stay so much longer, for whoever asked a moment ago
 
@@ -66,7 +69,7 @@ class Home:
             return cls(absolute(chosen))
         base = os.environ.get("XDG_STATE_HOME", "")
         if not os.path.isabs(base):  # the XDG standard: a relative one is to be ignored
-            base = os.path.expanduser("~/.local/state")
+            base = f"{_user_home()}/.local/state"
         return cls(os.path.abspath(f"{base}/holdfast"))
 
     def check(self) -> bool:
@@ -78,6 +81,7 @@ class Home:
         except OSError as error:
             raise _unusable(self.path, f"can't be looked at: {error.strerror}") from None
         self._check_status(status)
+        self._check_folders()
         if os.environ.get("HOLDFAST_ALLOW_REMOTE") != "1":
             self._check_locks(status.st_dev)
         return True
@@ -88,15 +92,9 @@ class Home:
             if not self.check():
                 os.makedirs(self.path, mode=0o700, exist_ok=True)
                 self.check()
-            for path in (
-                self.runs_path,
-                self.active_path,
-                self.recent_path,
-                self.names_path,
-                self.keys_path,
-            ):
+            for name in _FOLDERS:
                 try:
-                    os.mkdir(path, 0o700)
+                    os.mkdir(f"{self.path}/{name}", 0o700)
                 except FileExistsError:
                     pass
             if not os.access(self.runs_path, os.W_OK | os.X_OK):
@@ -153,8 +151,23 @@ class Home:
             raise _unusable(self.path, "is not a directory")
         if status.st_uid != os.geteuid():
             raise _unusable(self.path, f"belongs to another user (uid {status.st_uid})")
-        if status.st_mode & stat.S_IWOTH:
-            raise _unusable(self.path, "can be written to by everybody", f"chmod 700 {self.path}")
+        if status.st_mode & _BY_OTHERS:
+            who = "everybody" if status.st_mode & stat.S_IWOTH else "its group"
+            fix = f"chmod 700 {self.path}; then look at what others put into it"
+            raise _unusable(self.path, f"can be written to by {who}", fix)
+
+    def _check_folders(self) -> None:
+        """Each directory in it is one that we made: whoever could write here once may have put a
+        link in its place, and what is done in it would be done elsewhere."""
+        for name in (*_FOLDERS, *_FOLDERS_MADE_LATER):
+            path = f"{self.path}/{name}"
+            try:
+                why = _why_not_ours(os.lstat(path))
+            except FileNotFoundError:
+                continue
+            if why is not None:
+                fix = f"see who made it: ls -ld {path}; then remove it, or chmod 700 {path}"
+                raise _unusable(self.path, f"has a {name} that {why}", fix)
 
     def _check_locks(self, device: int) -> None:
         found = file_system_type(self.path, device)
@@ -165,6 +178,32 @@ class Home:
                 "set HOLDFAST_HOME to a directory on a local disk;"
                 " HOLDFAST_ALLOW_REMOTE=1 if only one machine uses it",
             )
+
+
+def _user_home() -> str:
+    found = user_home()
+    if found is None:
+        given = os.environ.get("HOME")
+        home = "HOME" if not given else f"HOME (as an absolute path, which {given!r} is not)"
+        missing = f"HOLDFAST_HOME, XDG_STATE_HOME and {home} are not set"
+        if not given:
+            missing += f", and the password database has no entry for uid {os.getuid()}"
+        raise HomeUnusable(
+            f"nothing says where the state directory is: {missing}",
+            hint="set HOLDFAST_HOME to a directory of your own on a local disk",
+        )
+    return found
+
+
+def _why_not_ours(status: os.stat_result) -> str | None:
+    """What is wrong with a directory that only we should have made; None: nothing."""
+    if stat.S_ISLNK(status.st_mode):
+        return "is a symbolic link, and none is followed"
+    if not stat.S_ISDIR(status.st_mode):
+        return "is not a directory"
+    if status.st_uid != os.geteuid():
+        return f"belongs to another user (uid {status.st_uid})"
+    return "others can write to" if status.st_mode & _BY_OTHERS else None
 
 
 def file_system_type(path: str, device: int) -> str | None:
