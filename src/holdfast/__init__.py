@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from holdfast.process.tree import Cleanup, Survivor, stop_tree
     from holdfast.run.events import Kind
     from holdfast.run.facts import State
-    from holdfast.run.outcomes import EndedBy, Outcome
+    from holdfast.run.outcomes import EndedBy, Loss, Outcome, StopCause
     from holdfast.run.output import Chunk
 
 __version__ = "0.1.0"
@@ -60,6 +60,7 @@ _HOMES = {
     "IdentityUnproven": "errors",
     "Kind": "run.events",
     "Look": "process.identity",
+    "Loss": "run.outcomes",
     "NotFound": "errors",
     "Outcome": "run.outcomes",
     "PidFile": "process.pidfile",
@@ -74,6 +75,7 @@ _HOMES = {
     "Runs": "manage.runs",
     "State": "run.facts",
     "StillAlive": "errors",
+    "StopCause": "run.outcomes",
     "Survivor": "process.tree",
     "Unavailable": "errors",
     "Verdict": "process.identity",
@@ -97,6 +99,7 @@ __all__ = [
     "IdentityUnproven",
     "Kind",
     "Look",
+    "Loss",
     "NotFound",
     "Outcome",
     "PidFile",
@@ -111,6 +114,7 @@ __all__ = [
     "Runs",
     "State",
     "StillAlive",
+    "StopCause",
     "Survivor",
     "Unavailable",
     "Verdict",

@@ -105,6 +105,40 @@ def recycled_workload() -> Facts:
     return facts
 
 
+def listed_after_recycling() -> Facts:
+    """What `ls` and the document say of a run whose workload's PID a stranger has."""
+    own_home()
+    holdfast("run", "-n", "a", "sleep", "600")
+    before = info_of("a")
+    assert before.workload is not None
+    kill_shim("a")
+    kill(before.workload)
+    number = before.workload["pid"]
+    eventually(lambda: not os.path.exists(f"/proc/{number}"), why="it is reaped")
+    stranger = recycling.spawn(number)
+    facts: Facts = {"pid": number, "derived": _listed("a")}
+    recover()
+    facts["recorded"] = _listed("a")
+    facts["untouched"] = stranger.untouched()
+    stranger.end()
+    facts["later"] = _listed("a")
+    return facts
+
+
+def _listed(name: str) -> Facts:
+    document = json.loads(holdfast("status", "--json", name).stdout)
+    done = holdfast("ls", expect=0)
+    named = ("outcome", "is_recorded", "loss", "vouched", "stop_reason")
+    told = {field: document[field] for field in named}
+    return {**told, "ls": done.stdout, "hints": done.stderr}
+
+
+def listed_in(home: str, name: str) -> Facts:
+    """The same from this place."""
+    os.environ["HOLDFAST_HOME"] = home
+    return _listed(name)
+
+
 def recover_in(home: str, words: list[str]) -> dict[str, Facts]:
     """Look at a home from this place."""
     os.environ["HOLDFAST_HOME"] = home
@@ -174,6 +208,20 @@ def other_namespaces() -> Facts:
     words = ["--other-namespaces-gone"]
     facts["gone, word"] = run_in(Place(), recover_by_id, home=home, words=words)[old]
     facts["again"] = run_in(Place(), recover_by_id, home=home, words=words)
+    os.close(namespace)
+    return facts
+
+
+def vouched_for() -> Facts:
+    """A container is gone; the user gives their word for it."""
+    home = str(own_home())
+    with start_in(Place(env={"HOLDFAST_HOME": home}), _orphan_and_wait) as scene:
+        scene.announced()
+        (init,) = procfs.children(scene.process.pid)
+        namespace = os.open(f"/proc/{init}/ns/pid", os.O_RDONLY)
+    words = ["--other-namespaces-gone"]
+    run_in(Place(), recover_in, home=home, words=words)
+    facts: Facts = run_in(Place(), listed_in, home=home, name="a")
     os.close(namespace)
     return facts
 

@@ -11,7 +11,7 @@ from holdfast.manage.info import RunInfo
 from holdfast.manage.views import Figures, figures, hints, next_steps, note, row_of, summary
 from holdfast.process.clock import boottime
 from holdfast.run.facts import State
-from holdfast.run.outcomes import EndedBy, Outcome
+from holdfast.run.outcomes import EndedBy, Loss, Outcome, StopCause
 
 
 def _info(**fields) -> RunInfo:
@@ -51,14 +51,21 @@ def _ended(outcome: Outcome, **fields) -> RunInfo:
         ),
         (_ended(Outcome.STALLED, wanted={"idle_timeout_seconds": 900.0}), "silent 15m, stopped"),
         (_ended(Outcome.TIMED_OUT, wanted={"timeout_seconds": 5400.0}), "after 1h30m, stopped"),
-        (_ended(Outcome.LOST, evidence="process 7 was recorded before this boot"), "reboot"),
+        (_ended(Outcome.LOST, loss=Loss.REBOOT, workload={"pid": 4243}), "reboot"),
+        (_ended(Outcome.LOST, loss=Loss.RECYCLED, workload={"pid": 4243}), "pid 4243 RECYCLED"),
+        (_ended(Outcome.LOST, loss=Loss.UNSEEN, workload={"pid": 4243}), "pid 4243 GONE"),
         (
-            _ended(Outcome.LOST, workload={"pid": 4243}, evidence="workload 4243 RECYCLED: ..."),
-            "pid 4243 RECYCLED",
+            _ended(
+                Outcome.LOST, loss=Loss.RECYCLED, workload={"pid": 4243}, workload_exit_code=0
+            ),  # the root's PID, not the workload's
+            "nobody saw the end",
         ),
         (_ended(Outcome.LOST), "nobody saw the end"),
-        (_ended(Outcome.STOPPED, evidence="asked by uid 0 (pid 1); root exited"), ""),
-        (_ended(Outcome.STOPPED, evidence="the shim was sent SIGTERM; root"), "the shim was sent"),
+        (_ended(Outcome.STOPPED, stop_reason=StopCause.USER), ""),
+        (_ended(Outcome.STOPPED, stop_reason=StopCause.SHIM_SIGNALLED), "the shim was sent"),
+        (_ended(Outcome.STOPPED, stop_reason=StopCause.REPLACED), "replaced"),
+        (_ended(Outcome.STOPPED, stop_reason=StopCause.OUTER), "stopped with the run around it"),
+        (_ended(Outcome.STOPPED, signal=10, ended_by=EndedBy.HOLDFAST), "SIGUSR1"),
         (
             _ended(Outcome.STOPPED, cleanup={"survivors": [{"pid": 5120, "comm": "ffmpeg"}]}),
             "survives: 5120 ffmpeg",
@@ -93,7 +100,7 @@ def test_a_summary_counts_states_in_a_fixed_order():
 
 def test_hints_name_a_few_and_count_the_rest():
     orphans = [_info(state=State.ORPHANED, name=f"o{n}") for n in range(5)]
-    lost = _ended(Outcome.LOST, name="l", evidence="shim 1 GONE (not yet recorded)")
+    lost = _ended(Outcome.LOST, name="l", is_recorded=False)
     assert hints([*orphans, lost]) == [
         "holdfast recover adopts o0, o1, o2 and 2 more",
         "holdfast recover records the end of l",

@@ -14,13 +14,14 @@ from holdfast.record import Record
 from holdfast.run.outcomes import Outcome
 from holdfast.shim import exits
 from holdfast.shim.ending import conclude, explain
+from holdfast.shim.found import loss_of
 from holdfast.shim.journal import was_sent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from holdfast.process.identity import HeldProcess
+    from holdfast.process.identity import HeldProcess, Look
     from holdfast.run.directory import RunDirectory
     from holdfast.run.facts import RunFacts
     from holdfast.run.outcomes import StopCause
@@ -46,8 +47,13 @@ def derive_never_started(spec: RunSpec, facts: RunFacts) -> Json:
     return conclude(spec, facts, own=exits.NOT_SEEN, failure=_NEVER_BEGAN)
 
 
-def derive_ending(directory: RunDirectory, spec: RunSpec, facts: RunFacts) -> tuple[Json, str]:
-    """The `ended` facts that follow from rules, and the sentence that says why."""
+def derive_ending(
+    directory: RunDirectory, spec: RunSpec, facts: RunFacts, look: Look | None
+) -> tuple[Json, str]:
+    """The `ended` facts that follow from rules, and the sentence that says why.
+
+    `look`: at the workload, or at the root where that is the one that ended unseen.
+    """
     over = _look(facts)
     own = over.workload_exit if over.workload_outlived else over.root_exit
     own = own or exits.NOT_SEEN
@@ -63,6 +69,7 @@ def derive_ending(directory: RunDirectory, spec: RunSpec, facts: RunFacts) -> tu
         oom_killed=verdict_afterwards(own.signal, own.exit_code),
         signalled_by_us=own.signal is not None
         and was_sent(directory.read_signals(), subject["token"], own.signal),
+        loss=loss_of(look),
     )
     if ending["outcome"] is Outcome.NEVER_STARTED:
         return ending, str((over.failure or {}).get("error") or "")

@@ -14,7 +14,7 @@ from holdfast.lean import json_text, read_json
 from holdfast.manage.info import RunInfo
 from holdfast.run.facts import State
 from holdfast.run.locks import take_lock
-from holdfast.run.outcomes import EndedBy, Outcome
+from holdfast.run.outcomes import EndedBy, Loss, Outcome, StopCause
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -164,11 +164,20 @@ class Index:
             connection.close()
 
 
+_WORDS = {
+    "state": State,
+    "outcome": Outcome,
+    "ended_by": EndedBy,
+    "loss": Loss,
+    "stop_reason": StopCause,
+}
+
+
 def info_from(text: str) -> RunInfo | None:
     """A run as its row has it; None: no row that we wrote."""
     try:
         fields = read_json(text)
-        for name, kind in (("state", State), ("outcome", Outcome), ("ended_by", EndedBy)):
+        for name, kind in _WORDS.items():
             fields[name] = None if fields[name] is None else kind(fields[name])
         return RunInfo(**fields)
     except (ValueError, TypeError, KeyError, RecursionError):

@@ -18,7 +18,7 @@ from holdfast.process.local import hold_here
 from holdfast.record import Record
 from holdfast.run.facts import RunFacts, State
 from holdfast.run.names import valid_name
-from holdfast.run.outcomes import EndedBy, Outcome
+from holdfast.run.outcomes import EndedBy, Loss, Outcome, StopCause
 from holdfast.run.redaction import redact_argv
 
 TYPE_CHECKING = False
@@ -89,6 +89,10 @@ class RunInfo(Record):
     limit: Json | None  # a quota that was used up
     cleanup: Json | None
     usage: Json | None
+    is_recorded: bool | None  # False: it is over, and no ending is recorded yet
+    loss: Loss | None  # why nobody can tell how a lost run ended
+    vouched: bool | None  # that nothing of it is alive rests on the user's word
+    stop_reason: StopCause | None  # why Holdfast stopped it, or is stopping it
     anomaly_count: int
     log_bytes: int | None
 
@@ -181,6 +185,10 @@ def _describe(
         limit=facts.limit,
         cleanup=facts.cleanup,
         usage=_usage(facts, ending),
+        is_recorded=standing.is_recorded,
+        loss=ending.get("loss"),
+        vouched=bool(ending.get("vouched")),
+        stop_reason=ending.get("stop_reason") if has_ended else facts.stop_reason,
         anomaly_count=facts.anomaly_count,
         log_bytes=None if log is None else log.st_size,
     )

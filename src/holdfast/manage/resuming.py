@@ -14,7 +14,6 @@ from holdfast.process.identity import ProcessIdentity, Verdict
 from holdfast.run.directory import RunDirectory
 from holdfast.run.facts import State
 from holdfast.run.outcomes import Outcome
-from holdfast.shim.found import USERS_WORD
 from holdfast.shim.inner import InnerRuns
 
 TYPE_CHECKING = False
@@ -139,7 +138,7 @@ def _is_recorded_gone(spec: RunSpec, facts: RunFacts) -> bool:
     cleanup = facts.cleanup or {"complete": True}  # None: there was nobody left to stop
     if not facts.adopted and facts.outcome is not Outcome.LOST and cleanup["complete"] is True:
         return spec.wanted.leftovers == "stop"
-    return USERS_WORD in str((facts.ending or {}).get("evidence"))
+    return facts.vouched
 
 
 def _tree_of(facts: RunFacts) -> Iterator[tuple[ProcessIdentity, str | None]]:

@@ -10,7 +10,7 @@ import time
 
 from holdfast.errors import DamagedRecord, HoldfastError, LaterVersion
 from holdfast.process import here
-from holdfast.process.identity import Look, ProcessIdentity, Verdict
+from holdfast.process.identity import Look, ProcessIdentity, Proof, Verdict
 from holdfast.record import Record
 from holdfast.run.doubts import doubt_length, doubt_origin, has_summary
 from holdfast.run.facts import RunFacts, State
@@ -37,7 +37,8 @@ class Standing(Record):
     evidence: str
     looks: dict[str, Look]  # by token: what was looked at on the way
     hint: str | None = None  # what to do about a record that is not believed
-    ending: Json | None = None  # code, signal and so on; as recorded, or as it would be
+    ending: Json | None = None  # the `ended` event; as recorded, or as it would be
+    is_recorded: bool = True  # False: it is over, but no ending is recorded
 
 
 def stand(
@@ -102,7 +103,12 @@ def is_restart_due(facts: RunFacts) -> bool:
 
 
 def _ended(facts: RunFacts) -> Standing:
-    ending = facts.ending or {}
+    ending = {
+        **(facts.ending or {}),
+        "loss": facts.loss,
+        "vouched": facts.vouched,
+        "stop_reason": facts.stop_reason,
+    }
     evidence = str(ending.get("evidence") or "")
     return Standing(State.ENDED, facts.outcome, evidence, {}, ending=ending)
 
@@ -140,12 +146,11 @@ def _never_started(directory: RunDirectory, spec: RunSpec, facts: RunFacts) -> S
         return Standing(State.STARTING, None, f"launcher {launcher.pid} SAME is starting it", {})
     if look.verdict is Verdict.UNKNOWN:
         return unknown(f"nobody holds the lock; {look.evidence}")
-    evidence = "nobody holds the lock and no command was started (not yet recorded)"
-    failed = "" if reason is None else f"; a shim failed: {reason}"
+    said = ["nobody holds the lock and no command was started"]
+    said += [] if reason is None else [f"a shim failed: {reason}"]
     from holdfast.manage.derived import derive_never_started
 
-    ending = derive_never_started(spec, facts)
-    return Standing(State.ENDED, ending["outcome"], evidence + failed, {}, ending=ending)
+    return _unrecorded(derive_never_started(spec, facts), said, {})
 
 
 def _unsupervised(directory: RunDirectory, spec: RunSpec, facts: RunFacts) -> Standing:
@@ -153,24 +158,28 @@ def _unsupervised(directory: RunDirectory, spec: RunSpec, facts: RunFacts) -> St
     root = facts.root if facts.root_exit is None and facts.exec_failure is None else None
     workload = facts.workload if facts.workload_exit is None else None
     looks = look_at(facts.shim, root, workload)
-    said = "; ".join(["nobody holds the lock", *_say(facts, looks)])
+    said = ["nobody holds the lock", *_say(facts, looks)]
     if facts.shim is not None and looks[facts.shim["token"]].verdict is Verdict.SAME:
         if not is_ending(ProcessIdentity.from_json(facts.shim)):
-            return _copy(directory, ProcessIdentity.from_json(facts.shim), said, looks)
+            return _copy(directory, ProcessIdentity.from_json(facts.shim), "; ".join(said), looks)
         return _unsupervised(directory, spec, facts)
-    verdicts = [
-        looks[one["token"]].verdict for one in (root, workload) if one and one["token"] in looks
-    ]
+    seen = [looks[one["token"]] for one in (root, workload) if one is not None]
+    verdicts = [look.verdict for look in seen]
     if Verdict.SAME in verdicts:
-        return Standing(State.ORPHANED, None, said, looks)
+        return Standing(State.ORPHANED, None, "; ".join(said), looks)
     if Verdict.UNKNOWN in verdicts:
-        return unknown(said, looks)
+        return unknown("; ".join(said), looks)
     from holdfast.manage.derived import derive_ending
 
-    ending, why = derive_ending(directory, spec, facts)
-    said = "; ".join(text for text in (said, why) if text)
+    ending, why = derive_ending(directory, spec, facts, seen[-1] if seen else None)
+    return _unrecorded(ending, [*said, why], looks)
+
+
+def _unrecorded(ending: Json, said: list[str], looks: dict[str, Look]) -> Standing:
+    """It is over as far as anybody can see; whoever takes the run over records that."""
+    evidence = "; ".join(text for text in said if text) + " (not yet recorded)"
     return Standing(
-        State.ENDED, ending["outcome"], f"{said} (not yet recorded)", looks, ending=ending
+        State.ENDED, ending["outcome"], evidence, looks, ending=ending, is_recorded=False
     )
 
 
@@ -233,6 +242,7 @@ def _say(facts: RunFacts, looks: dict[str, Look]) -> list[str]:
         look = looks[one["token"]]
         who = "workload" if word == "root" and facts.workload is None else word
         proof = f" ({look.proof.value})" if look.proof and look.verdict is Verdict.SAME else ""
-        detail = f": {look.evidence}" if look.verdict in (Verdict.RECYCLED, Verdict.UNKNOWN) else ""
+        is_plain = look.verdict in (Verdict.SAME, Verdict.GONE) and look.proof is not Proof.BOOT
+        detail = "" if is_plain else f": {look.evidence}"
         said.append(f"{who} {one['pid']} {look.verdict.value}{proof}{detail}")
     return said

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from holdfast.manage.units import age, clock, duration, money, percent, size, span
 from holdfast.process.clock import boottime, seconds_of
+from holdfast.process.identity import Verdict
 from holdfast.record import Record
 from holdfast.run.facts import State
-from holdfast.run.outcomes import EndedBy, Outcome
+from holdfast.run.outcomes import EndedBy, Loss, Outcome, StopCause
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def note(info: RunInfo) -> str:
     if info.state is State.ORPHANED:
         return f"shim {info.shim['pid']} gone" if info.shim else "its shim is gone"
     if info.state is State.UNKNOWN:
-        return info.evidence.removesuffix("; kept, and not touched")
+        return info.evidence
     return _note_of_running(info)
 
 
@@ -157,9 +158,15 @@ def _note_of_ended(info: RunInfo) -> str:
     if info.outcome in (Outcome.FAILED, Outcome.KILLED, Outcome.OUT_OF_MEMORY):
         return _own_ending(info)
     if info.outcome is Outcome.STOPPED:
-        why = info.evidence.partition(";")[0]
-        return "" if why.startswith("asked") else why
+        return _STOPPED.get(info.stop_reason, "") if info.stop_reason else _own_ending(info)
     return ""
+
+
+_STOPPED = {
+    StopCause.SHIM_SIGNALLED: "the shim was sent SIGTERM",
+    StopCause.OUTER: "stopped with the run around it",
+    StopCause.REPLACED: "replaced",
+}
 
 
 def _limit(limit: dict[str, Any]) -> str:
@@ -172,12 +179,12 @@ def _limit(limit: dict[str, Any]) -> str:
 
 
 def _note_of_lost(info: RunInfo) -> str:
-    workload = info.workload or {}
-    if "before this boot" in info.evidence:
+    if info.loss is Loss.REBOOT:
         return "reboot"
-    if "RECYCLED" in info.evidence or workload.get("verdict") == "RECYCLED":
-        return f"pid {workload.get('pid')} RECYCLED"
-    return f"pid {workload.get('pid')} GONE" if workload else "nobody saw the end"
+    if info.workload is None or info.workload_exit_code is not None:
+        return "nobody saw the end"
+    fate = Verdict.RECYCLED if info.loss is Loss.RECYCLED else Verdict.GONE
+    return f"pid {info.workload['pid']} {fate}"
 
 
 def _own_ending(info: RunInfo) -> str:
@@ -244,7 +251,7 @@ def hints(infos: Iterable[RunInfo]) -> list[str]:
 
 def is_unrecorded(info: RunInfo) -> bool:
     """Whether it is over as far as anybody can see, but no ending is recorded."""
-    return info.state is State.ENDED and info.evidence.endswith("(not yet recorded)")
+    return info.is_recorded is False
 
 
 def _names(names: list[str]) -> str:

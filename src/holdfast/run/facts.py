@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from holdfast.lean import StrEnum
 from holdfast.record import Record
+from holdfast.run.outcomes import Loss, Outcome, StopCause
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from holdfast.run.outcomes import Outcome, StopCause
 
     Facts = dict[str, Any]
 
@@ -99,3 +98,39 @@ class RunFacts(Record):
     def has_ended(self) -> bool:
         """Whether an ending is recorded."""
         return self.phase is Phase.ENDED
+
+    # Facts of the ending. Earlier versions recorded them only in the words of its evidence, which
+    # nobody but a person reads: of such a run they are what its identities and events show.
+
+    @property
+    def loss(self) -> Loss | None:
+        """Why nobody can tell how it ended; None: it is not lost."""
+        if self.outcome is not Outcome.LOST:
+            return None
+        ending = self.ending or {}
+        if "loss" in ending:
+            return Loss(ending["loss"]) if ending["loss"] in tuple(Loss) else None
+        return Loss.UNSEEN if self._has_same("boot_id") else Loss.REBOOT
+
+    @property
+    def vouched(self) -> bool:
+        """Whether it rests on the user's word that nothing of it is alive."""
+        ending = self.ending or {}
+        if "vouched" in ending:
+            return ending["vouched"] is True
+        # Whoever took it over could not see its processes, which took the user's word.
+        is_unseen = self.outcome is Outcome.LOST and self.adopted
+        return is_unseen and self._has_same("boot_id") and not self._has_same("pid_ns")
+
+    @property
+    def stop_reason(self) -> StopCause | None:
+        """Why Holdfast stopped it, or began to; None: it did not."""
+        ending = self.ending or {}
+        if "stop_reason" in ending:
+            reason = ending["stop_reason"]
+            return StopCause(reason) if reason in tuple(StopCause) else None
+        return self.stop_cause
+
+    def _has_same(self, part: str) -> bool:
+        """Whether the root and the shim that recorded the ending have a part of them in common."""
+        return (self.root or {}).get(part) == (self.shim or {}).get(part)

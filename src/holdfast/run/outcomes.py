@@ -35,6 +35,14 @@ class EndedBy(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Loss(StrEnum):
+    """Why nobody can tell how a lost run ended."""
+
+    REBOOT = "reboot"  # the machine was started anew: everything of that boot is gone
+    RECYCLED = "recycled"  # its PID belongs to another process now
+    UNSEEN = "unseen"  # gone, and nobody watched
+
+
 class StopCause(StrEnum):
     """Why Holdfast began to stop a tree."""
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 from holdfast.errors import IdentityUnproven
 from holdfast.process import here, libc
 from holdfast.process.clock import boottime
-from holdfast.process.identity import HeldProcess, ProcessIdentity, Proof
+from holdfast.process.identity import HeldProcess, ProcessIdentity
 from holdfast.process.tree import Cleanup
 from holdfast.run.crashnote import read_reason
 from holdfast.run.crashpoints import crash_point, set_role
 from holdfast.run.directory import RunDirectory
 from holdfast.run.doubts import doubt_length, doubt_origin, has_summary
 from holdfast.run.events import Kind
-from holdfast.run.outcomes import StopCause
+from holdfast.run.outcomes import Loss, StopCause
 from holdfast.shim import exits, stdio
 from holdfast.shim.ending import clear_up
-from holdfast.shim.found import Finding, Found, became_command, find
+from holdfast.shim.found import Finding, Found, became_command, find, loss_of
 from holdfast.shim.journal import Journal
 from holdfast.shim.loop import Loop
 from holdfast.shim.main import Readiness, become_shim, supervise
@@ -128,6 +128,7 @@ class Adoption:
             return
         if facts.root is None:
             died = "the shim or its launcher died before the command was started"
+            self.supervisor.vouched = bool(self._request.get("other_namespaces_gone"))
             self._record("; ".join((died, *self._last_words())))
             self._never_began({"exit_code": 125, "error": "never started"})
             return
@@ -135,6 +136,7 @@ class Adoption:
         found = [one for one in (root, workload) if one is not None]
         if any(one.finding is Finding.UNKNOWN for one in found):
             return  # nothing is recorded on a guess
+        self._note_loss(found)
         self._record("; ".join(self._evidence(facts, found)))
         if self._struck:
             rows = [{"token": token, "comm": None} for token in self._struck]
@@ -154,6 +156,12 @@ class Adoption:
             self.supervisor.oom.began_late = True
         self._restore(facts, root, workload)
         self._supervise(self._go_on)
+
+    def _note_loss(self, found: list[Found]) -> None:
+        """Why nobody may ever know how it ended; the last is the one that people mean."""
+        if found and not any(one.finding is Finding.ALIVE for one in found):
+            self.supervisor.loss = loss_of(found[-1].look)
+            self.supervisor.vouched = any(one.vouched for one in found)
 
     def _is_restart_due(self, facts: RunFacts) -> bool:
         """Not after a reboot: what was promised then is over, as everything else is."""
@@ -267,7 +275,7 @@ class Adoption:
         supervise(self.supervisor)
 
     def _evidence(self, facts: RunFacts, found: list[Found]) -> list[str]:
-        if found and all(one.look.proof is Proof.BOOT for one in found):
+        if self.supervisor.loss is Loss.REBOOT:
             return [f"lost to a reboot: last seen alive at {self.supervisor.last_seen_at}"]
         said = []
         if facts.shim is not None:

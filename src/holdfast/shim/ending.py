@@ -10,7 +10,7 @@ from holdfast.process.identity import ProcessIdentity
 from holdfast.process.signals import signal_name
 from holdfast.run.crashpoints import crash_point
 from holdfast.run.events import Kind
-from holdfast.run.outcomes import Outcome, StopCause, decide_outcome
+from holdfast.run.outcomes import Loss, Outcome, StopCause, decide_outcome
 from holdfast.run.summary import summarise
 from holdfast.shim import exits
 
@@ -83,6 +83,8 @@ def describe(supervisor: Supervisor) -> dict[str, Any]:
         stop_cause=supervisor.stop_cause,
         oom_killed=oom_killed,
         signalled_by_us=_signalled_by_us(supervisor, own),
+        loss=supervisor.loss,
+        vouched=supervisor.vouched,
     )
     outcome = ending["outcome"]
     who = "workload" if supervisor.workload_outlived_root else "root"
@@ -108,8 +110,13 @@ def conclude(
     stop_cause: StopCause | None = None,
     oom_killed: bool | None = None,
     signalled_by_us: bool = False,
+    loss: Loss = Loss.UNSEEN,
+    vouched: bool = False,
 ) -> dict[str, Any]:
-    """What follows from how a run ended: for whoever records it, and for whoever only reads."""
+    """What follows from how a run ended: for whoever records it, and for whoever only reads.
+
+    `loss` counts only where the outcome is lost.
+    """
     if stop_cause is None and failure is None and _missed_workload(spec, facts):
         stop_cause = StopCause.REQUIRE_WORKLOAD
     ending = decide_outcome(
@@ -131,6 +138,9 @@ def conclude(
         "core_dumped": own.core_dumped,
         "oom_killed": oom_killed,
         "ended_by": ending.ended_by,
+        "loss": loss if ending.outcome is Outcome.LOST else None,
+        "vouched": vouched,
+        "stop_reason": stop_cause,
     }
 
 

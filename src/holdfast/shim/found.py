@@ -11,10 +11,11 @@ import time
 from holdfast.errors import HoldfastError, ProcessGone
 from holdfast.lean import StrEnum
 from holdfast.process import here
-from holdfast.process.identity import HeldProcess, Look, ProcessIdentity, Verdict
+from holdfast.process.identity import HeldProcess, Look, ProcessIdentity, Proof, Verdict
 from holdfast.process.local import seen_from_here
 from holdfast.process.remains import has_execed, hold_remains
 from holdfast.record import Record
+from holdfast.run.outcomes import Loss
 
 _EXEC_SECONDS = 2.0  # a child that is let go, or abandoned, needs milliseconds
 
@@ -27,15 +28,13 @@ class Finding(StrEnum):
     UNKNOWN = "unknown"
 
 
-USERS_WORD = "the user says that earlier PID namespaces are gone"
-
-
 class Found(Record):
     """One recorded process: alive or a zombie (held), gone, or not to be told."""
 
     finding: Finding
     held: HeldProcess | None
     look: Look
+    vouched: bool = False  # gone on the user's word alone
 
 
 def find(identity: ProcessIdentity, *, other_namespaces_gone: bool = False) -> Found:
@@ -52,9 +51,18 @@ def find(identity: ProcessIdentity, *, other_namespaces_gone: bool = False) -> F
     if look.is_gone:
         return Found(Finding.ENDED, hold_remains(identity), look)
     if other_namespaces_gone and is_elsewhere(identity) and look.verdict is Verdict.UNKNOWN:
-        evidence = f"{look.evidence}; {USERS_WORD}"
-        return Found(Finding.ENDED, None, Look(Verdict.GONE, None, evidence))
+        evidence = f"{look.evidence}; the user says that earlier PID namespaces are gone"
+        return Found(Finding.ENDED, None, Look(Verdict.GONE, None, evidence), vouched=True)
     return Found(Finding.UNKNOWN, None, look)
+
+
+def loss_of(look: Look | None) -> Loss:
+    """Why nobody can tell how a process ended that a look shows to be gone."""
+    if look is not None and look.proof is Proof.BOOT:
+        return Loss.REBOOT
+    if look is not None and look.verdict is Verdict.RECYCLED:
+        return Loss.RECYCLED
+    return Loss.UNSEEN
 
 
 def is_elsewhere(identity: ProcessIdentity) -> bool:

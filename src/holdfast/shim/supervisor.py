@@ -15,7 +15,7 @@ from holdfast.process.members import Tree
 from holdfast.process.proc_oom import OomWatch
 from holdfast.run.crashpoints import crash_point
 from holdfast.run.events import Kind
-from holdfast.run.outcomes import StopCause
+from holdfast.run.outcomes import Loss, StopCause
 from holdfast.shim import child, exits, stdio
 from holdfast.shim.inner import InnerRuns
 from holdfast.shim.loop import READ, Loop
@@ -65,6 +65,8 @@ class Supervisor:
         self.exec_failure: dict[str, Any] | None = None
         self.stop_cause: StopCause | None = None
         self.evidence: list[str] = []
+        self.loss = Loss.UNSEEN  # should nobody see how it ends
+        self.vouched = False  # that it is over rests on the user's word
         self.last_seen_at: str | None = None  # before nobody watched, when we took it over
         self.cleanup: Cleanup | None = None
         self.attempt_began = boottime()
