@@ -29,6 +29,7 @@ ALL = [
     "namespace",
     "hidepid",
     "state",
+    "abandoned",
     "reserve",
     "logout",
     "cgroup",

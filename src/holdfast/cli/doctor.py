@@ -90,6 +90,7 @@ def probes() -> Iterator[tuple[str, Probe]]:
         yield "namespace", doctor_kernel.namespace
         yield "hidepid", doctor_kernel.hidden_processes
     yield "state", doctor_machine.state
+    yield "abandoned", doctor_machine.abandoned
     if not here.is_portable():
         yield "reserve", doctor_machine.reserve
         yield "logout", doctor_machine.logout

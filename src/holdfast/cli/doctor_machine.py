@@ -64,6 +64,18 @@ def _probe_path(directory: str) -> str:
     return os.path.join(directory, f".doctor-{os.getpid()}-{os.urandom(4).hex()}")
 
 
+def abandoned() -> Finding:
+    """Processes of runs that were removed by force: whom nothing but this list names."""
+    from holdfast.manage.abandoned import look_at_abandoned
+
+    living = [one for one, look in look_at_abandoned(Home.locate()) if not look.is_gone]
+    if not living:
+        return works("abandoned", "nobody that no stop could end is left of a removed run")
+    named = "; ".join(f"{one} of {one.name or one.run}" for one in living)
+    fix = "end them; `holdfast recover` forgets whoever has gone. Until then the name is taken"
+    return missing("abandoned", f"alive, of runs that were removed by force: {named}", fix)
+
+
 def reserve() -> Finding:
     """Room for an ending is kept on the state directory's disk."""
     path = _probe_path(_nearest_existing(Home.locate().path))

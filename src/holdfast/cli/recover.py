@@ -19,6 +19,7 @@ _LOOKS = {
     Action.ADOPTED: ("green",),
     Action.RESTARTED: ("green",),
     Action.LOST: ("yellow",),
+    Action.ABANDONED: ("yellow",),
     Action.UNKNOWN: ("yellow",),
     Action.UNTOUCHED: ("yellow",),
 }

@@ -24,6 +24,7 @@ class Attempt:
         self.run = run
         self.error = error
         self.done: str | None = None
+        self.was_struck = False  # a stop did what it could
         self.facts: dict[str, Any] = {}
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.cli import streams
 from holdfast.cli.removals import Attempt, finish, runs_to_remove
 from holdfast.cli.selectors import add_selectors
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, Unavailable
 from holdfast.manage.launch import allow_fork
 from holdfast.manage.removal import Names, remove_run
 from holdfast.manage.runs import Runs
@@ -28,7 +28,8 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--force",
         action="store_true",
-        help="also where nobody can tell what is alive; never where something is proven alive",
+        help="also where nobody can tell what is alive; never where something is proven alive,"
+        " except, with --stop, what could not be killed: it is named, and kept on a list",
     )
     add_selectors(parser, "every ended run")
     parser.epilog = (
@@ -44,7 +45,7 @@ def run(args: Namespace) -> int:
     runs = Runs(notice=streams.complain)
     attempts = runs_to_remove(args, runs)
     if args.stop:
-        _stop(attempts)
+        _stop(attempts, force=args.force)
     home = runs.home
     suspects, names = suspects_by_run(home), Names(home)
     for one in attempts:
@@ -52,19 +53,30 @@ def run(args: Namespace) -> int:
             continue
         try:
             removed = remove_run(
-                one.run.directory, force=args.force, suspects=suspects, names=names
+                one.run.directory,
+                force=args.force,
+                abandon=one.was_struck,
+                suspects=suspects,
+                names=names,
             )
         except HoldfastError as error:
             one.error = error
             continue
         one.done = f"removed, {size(removed.freed_bytes)} freed: {removed.evidence}"
-        one.facts = {"freed_bytes": removed.freed_bytes, "evidence": removed.evidence}
+        one.facts = {
+            "freed_bytes": removed.freed_bytes,
+            "evidence": removed.evidence,
+            "abandoned": [left.to_json() for left in removed.abandoned],
+        }
     return finish(attempts, "removed", args)
 
 
-def _stop(attempts: list[Attempt]) -> None:
+def _stop(attempts: list[Attempt], *, force: bool) -> None:
     meant = [one for one in attempts if one.run is not None]
     operations = [stop_run(one.run.directory) for one in meant if one.run is not None]
     for one, result in zip(meant, run_together(operations), strict=True):
-        if isinstance(result, HoldfastError):
+        is_error = isinstance(result, HoldfastError)
+        if is_error and not force:
             one.error = result
+        # Nobody is struck on the word of a doubted record: then there is nobody to give up.
+        one.was_struck = force and (not is_error or isinstance(result, Unavailable))

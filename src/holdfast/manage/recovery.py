@@ -55,6 +55,8 @@ class Action(StrEnum):
     UNKNOWN = "unknown"
     UNTOUCHED = "not taken over"  # somebody else did, or the adopter died: look again
     ENDED = "ended"  # before; only told because of its suspects
+    ABANDONED = "abandoned"  # removed by force, while some of it could not be killed
+    FORGOTTEN = "forgotten"  # the same, and they have gone since
 
 
 _OVER = (Action.STOPPED, Action.RECORDED, Action.LOST, Action.NEVER_STARTED, Action.CLEARED)
@@ -105,7 +107,8 @@ def recover_all(
         from holdfast.manage.removal import sweep
 
         sweep(home)
-    return [*_with_suspects(home, recovered), *_leftover_worktrees(home, dry_run)]
+    told = [*_with_suspects(home, recovered), *_leftover_worktrees(home, dry_run)]
+    return [*told, *_abandoned(home, dry_run)]
 
 
 def _unfinished(home: Home) -> list[str]:
@@ -294,6 +297,25 @@ def _leftover_worktrees(home: Home, dry_run: bool) -> list[Recovered]:
         except HoldfastError as error:
             action, evidence = Action.UNKNOWN, f"{evidence}; kept: {error}"
         told.append(Recovered(leftover.run_id, None, action, evidence))
+    return told
+
+
+def _abandoned(home: Home, dry_run: bool) -> list[Recovered]:
+    """Processes of runs that were removed by force; whoever is proven gone is forgotten."""
+    from holdfast.manage.abandoned import forget_gone, look_at_abandoned
+
+    told = [
+        Recovered(
+            one.run,
+            one.name,
+            Action.FORGOTTEN if look.is_gone else Action.ABANDONED,
+            f"removed by force at {one.at}; {one} {look.verdict.value}: {look.evidence}",
+            workload={**one.identity.to_json(), "comm": one.comm},
+        )
+        for one, look in look_at_abandoned(home)
+    ]
+    if not dry_run:
+        forget_gone(home)
     return told
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from holdfast.manage.abandoned import Abandoned
     from holdfast.run.facts import RunFacts
     from holdfast.run.home import Home
     from holdfast.run.spec import RunSpec
@@ -49,6 +50,7 @@ class Removed(Record):
     name: str | None
     freed_bytes: int
     evidence: str  # why it was sure that nothing is alive, or on whose word it was removed
+    abandoned: tuple[Abandoned, ...] = ()  # who lives on, though a stop struck them
 
 
 class Names:
@@ -73,31 +75,34 @@ def remove_run(
     directory: RunDirectory,
     *,
     force: bool = False,
+    abandon: bool = False,
     suspects: Mapping[str, Sequence[Json]] | None = None,
     names: Names | None = None,
     before: Callable[[RunDirectory], None] | None = None,
 ) -> Removed:
     """Remove an ended run. StillAlive, IdentityUnproven, LaterVersion or LockBusy when refused.
 
-    `force` accepts what can't be told, never what is proven alive. `suspects` are the processes
-    that carry a run's stamp, by run. `before` is called when nothing stands against it any more.
+    `force` accepts what can't be told, never what is proven alive; `abandon`, after a stop, also
+    whom that could not end: they are named, and kept in `abandoned.jsonl`. `suspects` are the
+    processes that carry a run's stamp, by run. `before` is called when nothing stands against it.
     A worktree of the run goes with it; Refused when work in it would be lost, whatever `force`.
     """
     set_role("remover")
     refuse_link(directory)
     spec = _spec(directory, force)
-    lock = directory.wait_for_lock(_SHIM_SECONDS if _has_ended(directory) else 0)
-    if lock is None:
+    left = _give_up(directory, spec) if abandon else ()
+    lock = directory.wait_for_lock(_SHIM_SECONDS if left or _has_ended(directory) else 0)
+    if lock is None and not _is_doomed(directory, left):
         hint = f"holdfast stop {directory.id}; or rm --stop"
         raise StillAlive(
             f"run {directory.id} is supervised: its lock is held",
             hint=hint if spec is not None else say_how_to_reach(living_named(directory)),
             run=directory.id,
         )
-    with lock:
+    with lock or _Unlocked():
         crash_point("remover.locked")
         stamped = (suspects or {}).get(directory.id, ())
-        evidence = _check(directory, spec, force, stamped)
+        evidence = _check(directory, spec, force, stamped, left)
         _check_worktree(directory, spec)
         if before is not None:
             before(directory)
@@ -109,7 +114,7 @@ def remove_run(
     name = find_name(directory.home, directory.id) if spec is None else spec.name
     _forget(directory, name, None if spec is None else spec.key, names or Names(directory.home))
     delete(directory.home, removed)
-    return Removed(directory.id, name, freed, evidence)
+    return Removed(directory.id, name, freed, evidence, left)
 
 
 def remove_unmade(directory: RunDirectory) -> bool:
@@ -175,16 +180,42 @@ def _has_ended(directory: RunDirectory) -> bool:
         return False
 
 
+def _give_up(directory: RunDirectory, spec: RunSpec | None) -> tuple[Abandoned, ...]:
+    from holdfast.manage.giving_up import give_up
+
+    name = find_name(directory.home, directory.id) if spec is None else spec.name
+    return give_up(directory, name, _tokens(directory, spec))
+
+
+def _is_doomed(directory: RunDirectory, left: Sequence[Abandoned]) -> bool:
+    """Whether its shim, frozen with SIGKILL pending, is all that still holds the lock."""
+    shim = read_facts(directory).shim if left else None
+    return shim is not None and any(one.identity.token == shim["token"] for one in left)
+
+
+class _Unlocked:
+    """In place of a lock whose holder never comes to do anything again."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
 def _force_hint(directory: RunDirectory) -> str:
     return f"look at it: holdfast status {directory.id}; rm --force removes it on your word"
 
 
 def _check(
-    directory: RunDirectory, spec: RunSpec | None, force: bool, suspects: Sequence[Json]
+    directory: RunDirectory,
+    spec: RunSpec | None,
+    force: bool,
+    suspects: Sequence[Json],
+    left: Sequence[Abandoned],
 ) -> str:
     """Why nothing can be alive; raises where something is or may be."""
     unclear = _doubts(directory, spec)
-    for token in sorted(_tokens(directory, spec)):
+    named = {one.identity.token for one in left}
+    for token in sorted(_tokens(directory, spec) - named):
         identity = ProcessIdentity.parse(token)
         look = identity.look()
         if look.verdict is Verdict.SAME and not identity.wait(_SHIM_SECONDS / 10):
@@ -199,6 +230,7 @@ def _check(
     unclear += [
         f"{one['pid']} {one['comm']} carries its stamp and may be its own" for one in suspects
     ]
+    unclear += [f"{one} can't be ended, and lives on" for one in left]
     if not unclear:
         return "every process that it ever recorded is gone"
     if not force:

@@ -80,6 +80,10 @@ def _free_the_name(
         from holdfast.manage.predecessor import free_the_name
 
         yield from free_the_name(RunDirectory(home, latest), request, notice)
+    if os.path.exists(home.abandoned_path):  # looked at last: a removal by force writes it first
+        from holdfast.manage.abandoned import refuse_beside_abandoned
+
+        refuse_beside_abandoned(home, request.name, notice)
 
 
 def _refusal(request: StartRequest) -> Callable[[RunInfo], None]:

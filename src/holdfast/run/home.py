@@ -59,6 +59,7 @@ class Home:
         self.archive_path = f"{path}/archive"
         self.names_path = f"{path}/names"
         self.keys_path = f"{path}/keys"
+        self.abandoned_path = f"{path}/abandoned.jsonl"
         self.index_path = f"{path}/index.sqlite3"
 
     @classmethod
