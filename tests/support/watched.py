@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Self
 
 from holdfast.process.finder import WorkloadFinder
-from holdfast.process.heirs import find_heir
+from holdfast.process.heirs import find_heirs
 from holdfast.process.identity import ProcessIdentity, hold_pid
 from holdfast.process.members import Tree
 from holdfast.process.resolution import Resolution
@@ -147,9 +147,9 @@ class Watched:
     def step(self) -> dict[str, Any]:
         """Look once, as the shim does at each interval."""
         if self._held.fd >= 0 and self._held.has_exited():
-            heir = find_heir(self._held, self._command, self._others.__contains__)
+            heirs = find_heirs(self._held, self._command, self._others.__contains__)
             self._held.close()
-            if heir is not None:
+            for heir in heirs:
                 self.finder.take_root(heir.identity)
                 heir.close()
         members = self.tree.walk()

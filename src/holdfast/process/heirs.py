@@ -1,8 +1,8 @@
 """What a root such as `setsid CMD` leaves: the process that takes the root's place.
 
 The kernel knows what a root was in the end: its name stays readable until it is reaped. What it
-started came back to us, the subreaper, when it ended, is still there though it may have ended
-too, and is older than anything that it started itself. So nothing here depends on the moment.
+started came back to us, the subreaper, when it ended, and is still there though it may have ended
+too. So nothing here depends on the moment.
 """
 
 from __future__ import annotations
@@ -20,40 +20,51 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.process.procfs import ProcStat
 
-def find_heir(
+
+def find_heirs(
     root: HeldProcess, command: tuple[str, ...], spare: Callable[[ProcessIdentity], bool]
-) -> HeldProcess | None:
-    """The heir of our own child that ended with 0 and is not reaped; None: it leaves none.
+) -> list[HeldProcess]:
+    """Who may be the heir of our own child that ended with 0 and is not reaped; []: it leaves none.
 
-    A zombie is held too: it is our child, so its number is its own until we reap it.
+    One of them is; several can't be told apart. A zombie is held too: it is our child, so its
+    number is its own until we reap it.
     """
     try:
-        comm = procfs.read_stat(root.identity.pid).comm
+        stat = procfs.read_stat(root.identity.pid)
     except (ProcessGone, ProcessUnreadable):
-        return None
-    if not _leaves_by_design(comm, command):
-        return None
-    candidates = [held for pid in procfs.children(os.getpid()) if (held := _hold_child(pid))]
-    heirs = [
-        held
-        for held in candidates
-        if _age_key(held.identity) > _age_key(root.identity) and not spare(held.identity)
-    ]
-    heir = min(heirs, key=lambda held: _age_key(held.identity), default=None)
-    for held in candidates:
-        if held is not heir:
+        return []
+    name, words = stat.comm, command
+    if name in MULTI_CALL and len(words) > 1:  # `busybox setsid CMD`
+        name, words = words[1], words[1:]
+    known = TABLE.get(name)
+    was_it_from_the_start = base(words[0]) == name
+    if known is None or not known.leaves or (was_it_from_the_start and _waits(words[1:])):
+        return []
+    found = [held for pid in procfs.children(os.getpid()) if (held := _hold_child(pid))]
+    born = [one for one in found if _is_younger(one, root) and not spare(one.identity)]
+    if was_it_from_the_start:
+        # It started nothing else: whatever is here besides is the heir's own, and younger.
+        heirs = sorted(born, key=lambda held: _age_key(held.identity))[:1]
+    else:
+        heirs = [held for held in born if _left_session(held, stat)]
+    for held in found:
+        if held not in heirs:
             held.close()
-    return heir
+    return heirs
 
 
-def _leaves_by_design(comm: str, command: tuple[str, ...]) -> bool:
-    if comm in MULTI_CALL and len(command) > 1:  # `busybox setsid CMD`
-        comm, command = command[1], command[1:]
-    known = TABLE.get(comm)
-    if known is None or not known.leaves:
-        return False
-    return base(command[0]) != comm or not _waits(command[1:])
+def _left_session(child: HeldProcess, root: ProcStat) -> bool:
+    """A shell that became `setsid` may have started others before, in the session of the root.
+
+    The heir is in a session of its own, or about to make one: then it is `setsid` by name.
+    """
+    try:
+        stat = procfs.read_stat(child.identity.pid)
+    except (ProcessGone, ProcessUnreadable):
+        return True  # not read: it may be the one
+    return stat.session != root.session or stat.comm == root.comm
 
 
 def _waits(words: tuple[str, ...]) -> bool:
@@ -64,6 +75,10 @@ def _waits(words: tuple[str, ...]) -> bool:
         if word == "--wait" or (word[1:2] != "-" and "w" in word):
             return True
     return False
+
+
+def _is_younger(held: HeldProcess, root: HeldProcess) -> bool:
+    return _age_key(held.identity) > _age_key(root.identity)
 
 
 def _age_key(identity: ProcessIdentity) -> tuple[int, int]:

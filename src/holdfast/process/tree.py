@@ -27,6 +27,7 @@ REST_GRACE_SECONDS = 2.0  # for members that the workload left behind: they were
 FREEZE_SECONDS = 5.0  # a tree that is not calm by then is killed all the same, and looked at again
 SETTLE_SECONDS = 5.0  # how long SIGKILL may take before a process counts as a survivor
 _PAUSE_SECONDS = 0.005
+_STOP_AGAIN_SECONDS = 0.1  # a member that is not still by then was sent SIGCONT by another
 _STANDING_STILL = (
     ProcessState.STOPPED,
     ProcessState.TRACED,
@@ -127,7 +128,7 @@ class TreeStop:
         self._record = record
         self._grace_ends = boottime() + grace_seconds
         self._asked: set[ProcessIdentity] = set()
-        self._frozen: set[ProcessIdentity] = set()
+        self._frozen: dict[ProcessIdentity, float] = {}  # with the time of the last SIGSTOP
         self._signalled: set[ProcessIdentity] = set()
         self._refused: set[ProcessIdentity] = set()
         self._just_frozen = 0
@@ -173,7 +174,8 @@ class TreeStop:
 
     def _ask_each(self, members: list[Member], why: str) -> None:
         for member in members:
-            if member.identity not in self._asked:
+            # Who was met after the grace stands still already: SIGCONT would let it fork again.
+            if member.identity not in self._asked and member.identity not in self._frozen:
                 self._asked.add(member.identity)
                 self._strike(member.identity, self._polite, why)
                 if member.state is ProcessState.STOPPED:
@@ -199,17 +201,23 @@ class TreeStop:
         """A new member is stopped the moment it is proven to be one: it may fork any moment."""
         if held.identity not in self._frozen:
             self._just_frozen += 1
-            self._frozen.add(held.identity)
-            self._strike(held.identity, signal.SIGSTOP, "stop: hold still")
+            self._hold_still(held.identity)
+
+    def _hold_still(self, identity: ProcessIdentity) -> None:
+        self._frozen[identity] = boottime()
+        self._strike(identity, signal.SIGSTOP, "stop: hold still")
 
     def _freeze(self, members: list[Member]) -> float:
         for member in members:
             held = self._tree.held_as(member.identity)
             if held is not None:
                 self._freeze_new(held)
-        still = all(member.state in _STANDING_STILL for member in members)
+        moving = [m.identity for m in members if m.state not in _STANDING_STILL]
+        for identity in moving:
+            if boottime() - self._frozen.get(identity, 0.0) > _STOP_AGAIN_SECONDS:
+                self._hold_still(identity)
         saw_all = self._tree.saw_all and not self._just_frozen
-        self._calm_walks = self._calm_walks + 1 if still and saw_all else 0
+        self._calm_walks = self._calm_walks + 1 if saw_all and not moving else 0
         if self._calm_walks < 2 and boottime() < self._phase_ends:
             return _PAUSE_SECONDS if saw_all else 0.0
         for member in members:

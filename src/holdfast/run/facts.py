@@ -57,6 +57,7 @@ class RunFacts(Record):
     adopted: bool = False  # the present shim is not the one that started the workload
     previous_shims: tuple[Facts, ...] = ()
     root: Facts | None = None  # of the latest attempt
+    heir_in_doubt: bool = False  # which of several has the root's place: their exits decide
     root_exit: Facts | None = None  # the root_exited event; None while it may be alive
     exec_failure: Facts | None = None  # of the latest attempt
     is_exec_confirmed: bool = False  # of the latest attempt

@@ -150,6 +150,7 @@ def _supervised(now: Facts, event: Event) -> None:
 
 
 _PER_ATTEMPT = (
+    "heir_in_doubt",
     "root_exit",
     "exec_failure",
     "is_exec_confirmed",
@@ -243,7 +244,7 @@ def _stop_begun(now: Facts, event: Event) -> None:
 def _root_exited(now: Facts, event: Event) -> None:
     heir = event.facts.get("heir")
     if isinstance(heir, dict):  # the root left it by design: it is the root from now on
-        now["root"] = heir
+        now.update(root=heir, heir_in_doubt=event.facts.get("in_doubt") is True)
         return
     now["root_exit"] = event.facts
     now["workload_outlived_root"] = event.facts.get("workload_outlived") is True

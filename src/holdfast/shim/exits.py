@@ -54,10 +54,14 @@ def from_wait_status(status: int, how: str) -> ExitFacts:
     return ExitFacts(os.WEXITSTATUS(status), None, False, how)
 
 
-def exit_of_child(held: HeldProcess) -> ExitFacts:
-    """The exit of our own child, without reaping it: its PID stays pinned until it is recorded."""
-    found = os.waitid(os.P_PIDFD, held.fd, os.WEXITED | os.WNOWAIT)
-    return NOT_SEEN if found is None else from_waitid(found)
+def exit_of_child(held: HeldProcess) -> ExitFacts | None:
+    """The exit of our own child, without reaping it: its PID stays pinned until it is recorded.
+
+    While a debugger has the child, the kernel tells us nothing: then /proc shows the zombie's
+    status. None: it may become known later.
+    """
+    found = os.waitid(os.P_PIDFD, held.fd, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+    return exit_of_stranger(held) if found is None else from_waitid(found)
 
 
 def reap_child(held: HeldProcess) -> RootUsage | None:

@@ -103,8 +103,7 @@ def supervise(supervisor: Supervisor) -> None:
     supervisor.loop.on_signal(signal.SIGCHLD, supervisor.child_ended)
     equip(supervisor)
     # An upgrade may replace the files during a run: what ends it is loaded before.
-    from holdfast.process import heirs  # noqa: F401
-    from holdfast.shim import ending, stopping  # noqa: F401
+    from holdfast.shim import ending, stopping, succession  # noqa: F401
 
     # What is loaded stays: the collector need not look at it, nor unshare its pages. Where it
     # was found is of no more use.

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.run.spec import RunSpec
     from holdfast.shim.journal import Journal
     from holdfast.shim.stopping import Stopping
+    from holdfast.shim.succession import Succession
     from holdfast.shim.terminal import Ends
 
 
@@ -87,9 +88,10 @@ class Supervisor:
         self.use_terminal: Callable[[Ends], None] | None = None
         self.shells: tuple[ProcessIdentity, ...] = ()  # wrappers that are shells
         self._workload_may_outlive = False
-        self._root_is_child = False
+        self.root_is_child = False
         self._log_bytes = 0  # where this attempt's output begins
         self._stopping: Stopping | None = None
+        self._succession: Succession | None = None
         self.restarts = RestartPolicy(spec.wanted.restarts)
         self._finished = False
 
@@ -108,7 +110,7 @@ class Supervisor:
         if self.terminal is not None and self.use_terminal is not None:
             self.use_terminal(self.terminal)
         self.root = hold_pid(waiting.pid)
-        self._root_is_child = True
+        self.root_is_child = True
         self.tree.add(self.root.identity)
         crash_point("shim.forked")
         identity = self.root.identity.to_json()
@@ -145,7 +147,12 @@ class Supervisor:
         self.evidence.append(str(self.exec_failure["error"]))
         self.journal.record(Kind.EXEC_FAILED, attempt=self.attempt, **self.exec_failure)
         assert self.root is not None
-        exits.exit_of_child(self.root)
+        # It says so just before it exits.
+        self.loop.watch(self.root.fd, READ, "root exit", self._never_was)
+
+    def _never_was(self, _events: int) -> None:
+        assert self.root is not None
+        self.loop.unwatch(self.root.fd)
         self._reap_root()
         self.finish()
 
@@ -191,8 +198,8 @@ class Supervisor:
     def _root_ended(self, _events: int) -> None:
         assert self.root is not None
         self.loop.unwatch(self.root.fd)
-        if self._root_is_child:
-            facts = exits.exit_of_child(self.root)
+        facts = exits.exit_of_child(self.root) if self.root_is_child else None
+        if facts is not None:
             self.loop.insist("root exit", lambda: self._root_exit_known(facts))
         else:
             self.reaper.when_known(self.root, self._root_exit_known)
@@ -202,18 +209,13 @@ class Supervisor:
         self.loop.unwatch(self.workload.fd)
         self.reaper.when_known(self.workload, self._workload_exit_known)
 
-    def _root_exit_known(self, facts: exits.ExitFacts) -> None:
-        assert self.root is not None
+    def _root_exit_known(self, seen: exits.ExitFacts) -> None:
         crash_point("shim.root-exited")
         if self.workload and self.workload_exit is None and self.workload.has_exited():
             self._workload_ended(0)  # before the root, which waited for it
-        if self._root_is_child and facts.exit_code == 0:
-            from holdfast.process.heirs import find_heir
-
-            heir = find_heir(self.root, self.spec.command, self.inner.owns)
-            if heir is not None:
-                self._succeed(facts, heir)
-                return
+        facts = self._heirs().settle(seen)
+        if facts is None:
+            return  # such as `setsid CMD`: CMD is the root from now on
         self.root_exit = facts
         for note in self.on_exit:
             self.guarded("exit", note)
@@ -228,21 +230,13 @@ class Supervisor:
         self.guarded("reap", self._reap_root)
         self.loop.insist("proceed", self.proceed)
 
-    def _succeed(self, facts: exits.ExitFacts, heir: HeldProcess) -> None:
-        """The root, such as `setsid CMD`, leaves CMD by design: that is the root from now on."""
-        assert self.root is not None
-        identity = heir.identity.to_json()
-        self.journal.record(
-            Kind.ROOT_EXITED, attempt=self.attempt, heir=identity, **facts.to_json()
-        )
-        crash_point("shim.exit-recorded")
-        former, self.root = self.root, heir  # who is the root is not reaped by the way
-        exits.reap_child(former)
-        former.close()
-        self.tree.add(heir.identity)
-        for note in self.on_succession:
-            self.guarded("succession", note)
-        self.watch_root()
+    def _heirs(self) -> Succession:
+        """Loaded when it is first needed, as what stops a run is."""
+        if self._succession is None:
+            from holdfast.shim.succession import Succession
+
+            self._succession = Succession(self)
+        return self._succession
 
     def _workload_exit_known(self, facts: exits.ExitFacts) -> None:
         self.workload_exit = facts
@@ -253,13 +247,15 @@ class Supervisor:
         self.loop.insist("proceed", self.proceed)
 
     def _reap_root(self) -> None:
-        if self._root_is_child and self.root is not None:
+        if self.root_is_child and self.root is not None:
             self.root_usage = exits.reap_child(self.root)
             crash_point("shim.reaped")
             self.reaper.reap()
 
     def _keeps(self, pid: int) -> bool:
-        is_root = self._root_is_child and self.root is not None and pid == self.root.identity.pid
+        if self._succession is not None and self._succession.keeps(pid):
+            return True
+        is_root = self.root_is_child and self.root is not None and pid == self.root.identity.pid
         return is_root and self.root_exit is None
 
     def proceed(self) -> None:
