@@ -13,10 +13,13 @@ from holdfast.run.facts import RunFacts, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from typing import Any
 
     from holdfast.manage.info import RunInfo
     from holdfast.run.events import Event
+
+    Json = dict[str, Any]
 
 KEPT_SPACE = "\x1f"  # a space at which a line is not broken
 _MOST_EVENTS = 12
@@ -72,7 +75,7 @@ def lines_of(known: Facts) -> Iterator[tuple[str, str]]:
         "limit": _limit(known),
         "result": _result(known.info),
         "peak": _peak(known.info),
-        "cleanup": _cleanup(known.info),
+        "cleanup": _cleanup(known),
         "anomalies": _anomalies(known),
         "faults": "; ".join(
             f"{one.get('where')}: {one.get('error')}" for one in known.facts.faults
@@ -274,8 +277,8 @@ def _plural(number: int | None) -> str:
     return " process" if number == 1 else " processes"
 
 
-def _cleanup(info: RunInfo) -> str:
-    cleanup = info.cleanup
+def _cleanup(known: Facts) -> str:
+    cleanup = known.info.cleanup
     if cleanup is None:
         return ""
     said = [f"{cleanup.get('signalled')} signalled"]
@@ -285,10 +288,20 @@ def _cleanup(info: RunInfo) -> str:
     for one in survivors:
         where = f" in {one['wait_channel']}" if one.get("wait_channel") else ""
         said.append(f"{one.get('pid')} {one.get('comm')} survives: {one.get('state')}{where}")
+    said += [
+        f"{one.get('pid')} {one.get('comm')} survived, and has ended since"
+        for one in _ended_since(known.facts.cleanup, survivors)
+    ]
     if not survivors:
         whole = {True: "tree empty", None: "could not see every fork", False: "not complete"}
         said.append(whole[cleanup.get("complete")])
     return ", ".join(said)
+
+
+def _ended_since(recorded: Json | None, living: Sequence[Json]) -> list[Json]:
+    tokens = {one.get("token") for one in living}
+    left = (recorded or {}).get("survivors") or ()
+    return [one for one in left if one.get("token") not in tokens]
 
 
 def _anomalies(known: Facts) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from holdfast.cli.terminal import duration, printable
 from holdfast.manage.info import read_run
 from holdfast.manage.stopping import stop_run
+from holdfast.manage.survivors import advise, describe, may_live
 from holdfast.process.clock import boottime
-from holdfast.process.identity import ProcessIdentity, Verdict
-from holdfast.process.procfs import ProcessState
+from holdfast.process.identity import Verdict
 from holdfast.run.outcomes import Outcome
 
 TYPE_CHECKING = False
@@ -48,7 +48,7 @@ class Attempted:
         self.info = read_run(self.run.directory)
         survivors = () if stopped.cleanup is None else stopped.cleanup.survivors
         # Recorded as surviving; by now it may have ended.
-        self.survivors = [one for one in survivors if _may_live(one.identity)]
+        self.survivors = [one for one in survivors if may_live(one)]
         if not stopped.was_over:
             rows = self.run.directory.read_signals()
             self.signals = [row for row in rows if float(row.get("boottime") or 0) >= began]
@@ -66,7 +66,7 @@ class Attempted:
             return printable(f"NOT stopped: {self.error.message}")
         assert self.info is not None
         if self.survivors:
-            return printable("NOT stopped: " + "; ".join(map(_survival, self.survivors)))
+            return printable("NOT stopped: " + "; ".join(map(describe, self.survivors)))
         if self.was_over:
             return f"already ended ({self.info.outcome}); {self._recycled()}nobody was signalled"
         how = "stopped" if self.info.outcome is Outcome.STOPPED else f"ended ({self.info.outcome})"
@@ -81,12 +81,7 @@ class Attempted:
             return self.error.hint
         if not self.survivors:
             return None
-        first = self.survivors[0]
-        if first.state is ProcessState.DISK_SLEEP:
-            until = f"{first.identity.pid} ends when its I/O returns"
-        else:
-            until = f"{first.identity.pid} may be held by a debugger, a tracer or a freezer"
-        return f"{until}; then: holdfast stop {self.name}"
+        return advise(self.survivors, f"stop {self.name}")
 
     def to_json(self) -> dict[str, Any]:
         """The RUN document, with what this stop did."""
@@ -137,15 +132,6 @@ def attempt(one: Attempted, grace: float | None, signal: str | None) -> Steps[No
     began = boottime()
     stopped = yield from stop_run(one.run.directory, grace_seconds=grace, signal=signal)
     one.take(stopped, began)
-
-
-def _may_live(identity: ProcessIdentity) -> bool:
-    return identity.verdict() in (Verdict.SAME, Verdict.UNKNOWN)
-
-
-def _survival(one: Survivor) -> str:
-    where = f" in {one.wait_channel}" if one.wait_channel else ""
-    return f"{one.identity.pid} {one.comm} survives, state {one.state.value}{where}"
 
 
 def _pids(pids: list[str]) -> str:

@@ -10,6 +10,7 @@ import os
 
 from holdfast.errors import DamagedRecord, HoldfastError, LaterVersion, RunNotFound
 from holdfast.lean import read_json
+from holdfast.manage import survivors
 from holdfast.manage.standing import Standing, read_facts, stand, unknown
 from holdfast.process import procfs
 from holdfast.process.clock import iso_time, seconds_of
@@ -183,7 +184,7 @@ def _describe(
         result=facts.result,
         completion=facts.completion,
         limit=facts.limit,
-        cleanup=facts.cleanup,
+        cleanup=survivors.judge(facts.cleanup),
         usage=_usage(facts, ending),
         is_recorded=standing.is_recorded,
         loss=ending.get("loss"),

@@ -18,6 +18,7 @@ from holdfast.errors import (
 )
 from holdfast.manage.deletion import delete, size_of
 from holdfast.manage.standing import read_facts
+from holdfast.manage.survivors import refusal, survivors_of
 from holdfast.manage.suspects import recorded_tokens
 from holdfast.process.identity import ProcessIdentity, Verdict
 from holdfast.record import Record
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.manage.abandoned import Abandoned
+    from holdfast.process.identity import Look
     from holdfast.run.facts import RunFacts
     from holdfast.run.home import Home
     from holdfast.run.spec import RunSpec
@@ -93,12 +95,7 @@ def remove_run(
     left = _give_up(directory, spec) if abandon else ()
     lock = directory.wait_for_lock(_SHIM_SECONDS if left or _has_ended(directory) else 0)
     if lock is None and not _is_doomed(directory, left):
-        hint = f"holdfast stop {directory.id}; or rm --stop"
-        raise StillAlive(
-            f"run {directory.id} is supervised: its lock is held",
-            hint=hint if spec is not None else say_how_to_reach(living_named(directory)),
-            run=directory.id,
-        )
+        raise _supervised(directory, spec)
     with lock or _Unlocked():
         crash_point("remover.locked")
         stamped = (suspects or {}).get(directory.id, ())
@@ -115,6 +112,32 @@ def remove_run(
     _forget(directory, name, None if spec is None else spec.key, names or Names(directory.home))
     delete(directory.home, removed)
     return Removed(directory.id, name, freed, evidence, left)
+
+
+def _supervised(directory: RunDirectory, spec: RunSpec | None) -> StillAlive:
+    """The refusal while the lock is held: whom a stop could not end, if one was tried."""
+    left = survivors_of(directory)
+    if left:
+        return refusal(directory.id, left)
+    hint = f"holdfast stop {directory.id}; or rm --stop"
+    return StillAlive(
+        f"run {directory.id} is supervised: its lock is held",
+        hint=hint if spec is not None else say_how_to_reach(living_named(directory)),
+        run=directory.id,
+    )
+
+
+def _alive(directory: RunDirectory, identity: ProcessIdentity, look: Look) -> StillAlive:
+    """The refusal for a process that is proven to live: a stop may have failed to end it."""
+    left = survivors_of(directory)
+    if identity in [one.identity for one in left]:
+        return refusal(directory.id, left)
+    return StillAlive(
+        f"run {directory.id} is not over: {identity.pid} is alive ({look.evidence})",
+        hint=f"holdfast stop {directory.id}; or rm --stop",
+        run=directory.id,
+        identity=identity,
+    )
 
 
 def remove_unmade(directory: RunDirectory) -> bool:
@@ -219,12 +242,7 @@ def _check(
         identity = ProcessIdentity.parse(token)
         look = identity.look()
         if look.verdict is Verdict.SAME and not identity.wait(_SHIM_SECONDS / 10):
-            raise StillAlive(
-                f"run {directory.id} is not over: {identity.pid} is alive ({look.evidence})",
-                hint=f"holdfast stop {directory.id}; or rm --stop",
-                run=directory.id,
-                identity=identity,
-            )
+            raise _alive(directory, identity, look)
         if look.verdict is Verdict.UNKNOWN:
             unclear.append(look.evidence)
     unclear += [

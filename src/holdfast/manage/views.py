@@ -115,7 +115,9 @@ def note(info: RunInfo) -> str:
     """What is worth knowing about a run beside its state, in a few words."""
     survivors = (info.cleanup or {}).get("survivors") or ()
     if survivors:
-        named = ", ".join(f"{one.get('pid')} {one.get('comm')}" for one in survivors[:2])
+        named = ", ".join(
+            f"{one.get('pid')} {one.get('comm')} ({one.get('state')})" for one in survivors[:2]
+        )
         return f"survives: {named}" + (", ..." if len(survivors) > 2 else "")
     if info.state is State.ENDED:
         return _note_of_ended(info)
