@@ -27,6 +27,9 @@ settings.register_profile("ci", deadline=None, max_examples=50, print_blob=True,
 settings.register_profile("deep", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+# A shell that starts the suite in the background has it ignore ctrl-c, and so would all it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 ENDING_SECONDS = 20  # for processes that are about to end by themselves when their test returns
 
 

@@ -16,10 +16,28 @@ HoldfastError
 
 from __future__ import annotations
 
+import errno
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+
+_SHORTAGES = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO),
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EAGAIN),
+)
+_HINTS = {
+    errno.EMFILE: "close some files, or raise the limit (`ulimit -n`)",
+    errno.EFBIG: "raise the limit on the size of files (`ulimit -f`)",
+    errno.EAGAIN: "end some processes, or raise the limit (`ulimit -u`, pids.max)",
+}
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Whether the machine has run out of something, or limits it, which is not a fault of ours."""
+    return isinstance(error, OSError) and error.errno in _SHORTAGES
 
 
 class HoldfastError(Exception):
@@ -172,6 +190,15 @@ class Unavailable(HoldfastError):
 
     code = "unavailable"
     exit_code = 6
+
+
+def out_of_room(error: OSError) -> Unavailable:
+    """What a shortage is for whoever asked."""
+    where = f": {error.filename}" if error.filename else ""
+    hint = _HINTS.get(error.errno or 0, "free some and try again")
+    told = Unavailable(f"{error.strerror or error}{where}", hint=hint)
+    told.__cause__ = error
+    return told
 
 
 class HomeUnusable(Unavailable):

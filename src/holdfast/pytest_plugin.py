@@ -34,12 +34,13 @@ def stop_all(runs: Runs) -> list[str]:
     """Stop every run that is active, all at once; what could not be stopped, and why."""
     from holdfast.errors import HoldfastError
     from holdfast.manage.steps import run_together
-    from holdfast.manage.stopping import stop_run
+    from holdfast.manage.stopping import stop_run, stops_at_once
 
     active = [runs.get(run_id) for run_id in runs.home.run_ids(active=True)]
     operations = [stop_run(run.directory, grace_seconds=GRACE_SECONDS) for run in active]
     left = []
-    for run, result in zip(active, run_together(operations), strict=True):
+    results = run_together(operations, stops_at_once())
+    for run, result in zip(active, results, strict=True):
         if isinstance(result, HoldfastError):
             left.append(f"{run.id}: {result}")
         elif result.cleanup is not None and result.cleanup.survivors:

@@ -12,7 +12,15 @@ import sys
 
 from holdfast.cli import streams
 from holdfast.cli.quick import read_quickly
-from holdfast.errors import Bug, Failed, HoldfastError, Unavailable, WrongUse
+from holdfast.errors import (
+    Bug,
+    Failed,
+    HoldfastError,
+    Unavailable,
+    WrongUse,
+    is_shortage,
+    out_of_room,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -275,9 +283,8 @@ def _code(code: int, asked: Asked) -> int:
 
 def _unexpected(error: Exception) -> HoldfastError:
     """A fault that no command foresaw: the machine's, where the error says so, else ours."""
-    if isinstance(error, OSError) and streams.is_shortage(error):
-        where = f": {error.filename}" if error.filename else ""
-        return Unavailable(f"{error.strerror}{where}", hint="free some and try again")
+    if isinstance(error, OSError) and is_shortage(error):
+        return out_of_room(error)
     bug = Bug(
         f"unexpected {type(error).__name__}: {error}; this is a bug in Holdfast",
         hint="the same command with -v shows where; please report that",

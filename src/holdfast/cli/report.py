@@ -8,7 +8,7 @@ import sys
 
 from holdfast.cli import streams
 from holdfast.cli.terminal import columns, paint
-from holdfast.errors import Failed, InvalidOption, WrongUse
+from holdfast.errors import Failed, InvalidOption, WrongUse, is_shortage
 from holdfast.manage.report.plot import ASCII, UNICODE, plot
 from holdfast.manage.report.reading import read_material
 from holdfast.manage.report.text import text
@@ -109,7 +109,7 @@ def _write_page(found: Snapshot, args: Namespace) -> None:
     try:
         write_whole(args.html, content)
     except OSError as error:
-        if streams.is_shortage(error):
+        if is_shortage(error):
             raise
         raise Failed(f"{args.html} can't be written: {error.strerror or error}") from error
     if not args.quiet:

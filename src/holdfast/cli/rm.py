@@ -10,7 +10,7 @@ from holdfast.manage.launch import allow_fork
 from holdfast.manage.removal import Names, remove_run
 from holdfast.manage.runs import Runs
 from holdfast.manage.steps import run_together
-from holdfast.manage.stopping import stop_run
+from holdfast.manage.stopping import stop_run, stops_at_once
 from holdfast.manage.suspects import suspects_by_run
 from holdfast.manage.units import size
 
@@ -74,7 +74,8 @@ def run(args: Namespace) -> int:
 def _stop(attempts: list[Attempt], *, force: bool) -> None:
     meant = [one for one in attempts if one.run is not None]
     operations = [stop_run(one.run.directory) for one in meant if one.run is not None]
-    for one, result in zip(meant, run_together(operations), strict=True):
+    results = run_together(operations, stops_at_once())
+    for one, result in zip(meant, results, strict=True):
         is_error = isinstance(result, HoldfastError)
         if is_error and not force:
             one.error = result

@@ -9,6 +9,7 @@ from holdfast.errors import HoldfastError
 from holdfast.manage.launch import allow_fork
 from holdfast.manage.runs import Runs
 from holdfast.manage.steps import run_together
+from holdfast.manage.stopping import stops_at_once
 from holdfast.process.signals import parse_signal, signal_name
 from holdfast.run.quantities import parse_duration
 
@@ -50,7 +51,7 @@ def run(args: Namespace) -> int:
         for name, found in chosen
     ]
     operations = [attempt(one, grace, signal) for one in attempts]
-    for one, result in zip(attempts, run_together(operations), strict=True):
+    for one, result in zip(attempts, run_together(operations, stops_at_once()), strict=True):
         if isinstance(result, HoldfastError):
             one.error = result
     if args.json:

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-_SHORTAGES = frozenset(
-    (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EROFS, errno.EIO)
-)
-
 
 class OutputLost(Exception):
     """stdout can't be written to. `is_quiet`: the reader left, which is nobody's fault."""
@@ -102,11 +98,6 @@ def abandon_output() -> None:
         os.close(nowhere)
     except (OSError, ValueError, AttributeError):
         pass
-
-
-def is_shortage(error: OSError) -> bool:
-    """Whether the machine ran out of something, which is not a fault of ours."""
-    return error.errno in _SHORTAGES
 
 
 def _write(text: str) -> None:

@@ -11,6 +11,7 @@ import asyncio
 from holdfast.manage.events import EventStream
 from holdfast.manage.following import Lines, OutputStream
 from holdfast.manage.runs import Run, Runs
+from holdfast.manage.steps import ours
 from holdfast.manage.stopping import stop_run
 from holdfast.manage.waiting import wait_for_runs
 from holdfast.process.tree import Cleanup
@@ -41,6 +42,8 @@ async def run_steps_async(steps: Generator[Wait, set[int], Result]) -> Result:
     except StopIteration as done:
         result: Result = done.value
         return result
+    except OSError as error:
+        raise ours(error) from error
     finally:
         steps.close()
 

@@ -106,8 +106,7 @@ def _before_exec(facts: RunFacts, remains: HeldProcess) -> _Over:
     if facts.attempt <= 1:
         ended = exits.exit_of_stranger(remains) or exits.NOT_SEEN
         return _Over(failure={"exit_code": ended.exit_code or 125, "error": exits.NEVER_LET_GO})
-    last = facts.attempts[-2]
-    return _Over(exits.ExitFacts(last.exit_code, last.signal, None, f"attempt {last.attempt}"))
+    return _Over(exits.exit_of_attempt(facts.attempts[-2]))
 
 
 def _remains_of_workload(facts: RunFacts) -> exits.ExitFacts | None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.manage.steps import Steps
 
 READY_SECONDS = 60.0  # an exec from a dead network drive can hang: the run then is `starting`
+_LONGEST_WORDS = 4096
 _BOOT = """import sys
 sys.path.append(sys.argv[1])
 try:
@@ -83,8 +84,11 @@ def dismiss_the_one_ahead() -> None:
         os.waitpid(pid, 0)
 
 
-def start_shim(mode: str, path: str, request: dict[str, Any] | None = None) -> Steps[None]:
-    """Start a shim for the run directory; over when it is ready, or is gone."""
+def start_shim(mode: str, path: str, request: dict[str, Any] | None = None) -> Steps[str | None]:
+    """Start a shim for the run directory; over when it is ready, or is gone.
+
+    What it says that it failed of; None: it is ready, or ended without a word.
+    """
     words = (mode, path, json_text(request))
     pid, ready_read = _tell_the_one_ahead(words) if mode == "launch" else (0, -1)
     if not pid:
@@ -100,11 +104,13 @@ def start_shim(mode: str, path: str, request: dict[str, Any] | None = None) -> S
     try:
         crash_point("launcher.shim-spawned")
         yield from _reap(pid)
-        yield Wait((ready_read,), READY_SECONDS)
+        ready = yield Wait((ready_read,), READY_SECONDS)
         # A byte: it is ready. The end: it is gone, and the events say how far it came.
+        said = os.read(ready_read, _LONGEST_WORDS) if ready else b""
     finally:
         os.close(ready_read)
     crash_point("launcher.ready")
+    return said.decode(errors="replace") if len(said) > 1 else None
 
 
 def _reap(pid: int) -> Steps[None]:

@@ -255,7 +255,25 @@ def _kinds(words: Any) -> str:
 def _stdin(stdin: Any) -> str | bytes | None:
     if stdin is None or isinstance(stdin, bytes):
         return stdin
-    return _path(stdin, "stdin", 'a path, bytes, or "pipe"')
+    path = _path(stdin, "stdin", 'a path, bytes, or "pipe"')
+    if path != "pipe" and _is_fifo(path):
+        raise InvalidOption(
+            f"--stdin: {path} is a FIFO: the run would wait for a writer before it begins",
+            hint=f"--stdin - < {path} copies it in; --stdin pipe takes input from `holdfast send`",
+            option="stdin",
+            value=path,
+            expected="a file",
+        )
+    return path
+
+
+def _is_fifo(path: str) -> bool:
+    import stat
+
+    try:
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    except OSError:  # whoever opens it says what is wrong
+        return False
 
 
 def _path(given: Any, option: str, expected: str = "a path") -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, Unavailable
 from holdfast.manage.claiming import wait_for_key, wait_for_name
 from holdfast.manage.launch import start_shim
 from holdfast.process.paths import absolute
@@ -170,5 +170,20 @@ def _settle(home: Home, directory: RunDirectory) -> Steps[None]:
     if not directory.lock_is_held():
         facts = read_facts(directory)
         if not facts.has_ended and facts.root is None:
-            yield from start_shim("adopt", directory.path)  # a shim that died on the way
+            yield from _record_that_it_never_began(directory)
     yield from tidy_when_due(home)
+
+
+def _record_that_it_never_began(directory: RunDirectory) -> Steps[None]:
+    """A shim died on the way. Where another can't even leave a note, its launcher has to say it."""
+    reason = yield from start_shim("adopt", directory.path)
+    if reason is None:
+        return
+    from holdfast.run.crashnote import read_reason
+
+    if read_reason(directory.path) is None:
+        raise Unavailable(
+            f"the run could not be started, and that could not be recorded: {reason}",
+            hint=f"free some and try again; then holdfast recover records it ({directory.id})",
+            run=directory.id,
+        )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import select
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, is_shortage, out_of_room
 from holdfast.process.clock import boottime
 from holdfast.record import Record
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias, TypeVar
 
     Result = TypeVar("Result")
+
+
+_SPARE_DESCRIPTORS = 32
+_MOST_AT_ONCE = 256
 
 
 class Wait(Record):
@@ -40,8 +44,29 @@ def run_steps(steps: Generator[Wait, set[int], Any]) -> Any:
             ready = _poll(wait)
     except StopIteration as done:
         return done.value
+    except OSError as error:
+        raise ours(error) from error
     finally:
         steps.close()
+
+
+def ours(error: OSError) -> Exception:
+    """What whoever asked is told of an error of the system: a shortage in our own words."""
+    return out_of_room(error) if is_shortage(error) else error
+
+
+def room_for(descriptors: int) -> int:
+    """How many operations that hold so many descriptors each may be under way at once.
+
+    Some are left for what else is open, and for what each opens for a moment. A limit that is
+    raised would be inherited by the runs.
+    """
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return _MOST_AT_ONCE
+    return max(1, min((soft - _SPARE_DESCRIPTORS) // descriptors, _MOST_AT_ONCE))
 
 
 def _poll(wait: Wait) -> set[int]:
@@ -52,9 +77,11 @@ def _poll(wait: Wait) -> set[int]:
     return {fd for fd, _ in poll.poll(timeout)}
 
 
-def run_together(operations: Sequence[Generator[Wait, set[int], Any]]) -> list[Any]:
+def run_together(
+    operations: Sequence[Generator[Wait, set[int], Any]], at_once: int | None = None
+) -> list[Any]:
     """Run several operations at once in the calling thread: each one's result, or its error."""
-    results: list[Any] = run_steps(together(operations))
+    results: list[Any] = run_steps(together(operations, at_once))
     return results
 
 
@@ -98,6 +125,11 @@ def _advance(
         waits.pop(place, None)
     except HoldfastError as error:
         results[place] = error
+        waits.pop(place, None)
+    except OSError as error:
+        if not is_shortage(error):
+            raise
+        results[place] = out_of_room(error)  # of this one: the others go on
         waits.pop(place, None)
     else:
         waits[place] = (wait, None if wait.seconds is None else boottime() + wait.seconds)

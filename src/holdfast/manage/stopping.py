@@ -11,7 +11,7 @@ from holdfast.errors import IdentityUnproven, Unavailable
 from holdfast.manage.launch import start_shim
 from holdfast.manage.link import Link, open_link
 from holdfast.manage.standing import Standing, read_facts, stand
-from holdfast.manage.steps import Wait
+from holdfast.manage.steps import Wait, room_for
 from holdfast.process.clock import boottime
 from holdfast.process.identity import ProcessIdentity, Verdict
 from holdfast.process.tree import Cleanup
@@ -38,6 +38,11 @@ class Stopped(Record):
     was_over: bool  # it had ended before, and nobody was left to be struck
     cleanup: Cleanup | None  # None: nothing was recorded about a clean-up
     had_ended: bool = False  # before, but something of it was left, and was struck now
+
+
+def stops_at_once() -> int:
+    """How many runs may be stopped at once: each holds a link, or a pipe and a pidfd."""
+    return room_for(descriptors=2)
 
 
 def stop_run(

@@ -45,6 +45,7 @@ _ROOM_TO_LEAVE = {
     Kind.ATTEMPT_STARTED: 16 * 1024,
 }
 _ROOM_TO_LEAVE_ELSE = 32 * 1024
+_MOST_SYNCS = 10  # that fail: what is written is there for every reader, and no more can be done
 
 
 class EventsRead(Record):
@@ -130,6 +131,8 @@ class EventLog:
         self._waiting: list[_Waiting] = []
         self._unpublished: list[bytes] = []
         self._is_unsynced = False
+        self._failed_syncs = 0
+        self.sync_failure: OSError | None = None  # the disk takes what is written, and no sync
         self._is_torn = False
         # What an earlier holder reserved is still there, also when the disk is full by now.
         allocated = os.fstat(self._fd).st_blocks * 512
@@ -281,8 +284,13 @@ class EventLog:
             # Somebody removed the whole directory: nobody will ask for its names again.
             self._is_unsynced = False
         except OSError as error:
-            self._is_unsynced = error.errno not in (errno.EMFILE, errno.ENFILE)
-            if not self._is_unsynced:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
                 os.sync()  # of everything, and without a descriptor
+                self._is_unsynced = False
+                return
+            self._failed_syncs += 1
+            self._is_unsynced = self._failed_syncs < _MOST_SYNCS
+            if not self._is_unsynced:
+                self.sync_failure = error
         else:
             self._is_unsynced = False

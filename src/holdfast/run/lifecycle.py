@@ -79,7 +79,8 @@ _ROWS: dict[Kind, tuple[Phase | Ignored, ...]] = {
     Kind.OUTPUT_TRUNCATED:  (_S,       _R,             _P,       _OVER),
     Kind.OUTPUT_TRIMMED:    (_S,       _R,             _P,       _OVER),
     Kind.ANOMALY_FIRED:     (_S,       _R,             _P,       _OVER),
-    Kind.FAULT:             (_S,       _R,             _P,       _OVER),
+    # A disk that does not sync is known only after the ending is written.
+    Kind.FAULT:             (_S,       _R,             _P,       _E),
     # Survivors of a stop may be stopped again later.
     Kind.CLEANED:           (_S,       _R,             _P,       _E),
     Kind.ENDED:             (_E,       _E,             _E,       _OVER),

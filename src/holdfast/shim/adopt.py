@@ -22,7 +22,7 @@ from holdfast.shim.ending import clear_up
 from holdfast.shim.found import Finding, Found, became_command, find, loss_of
 from holdfast.shim.journal import Journal
 from holdfast.shim.loop import Loop
-from holdfast.shim.main import Readiness, become_shim, supervise
+from holdfast.shim.main import Readiness, supervise
 from holdfast.shim.restarts import RestartPolicy
 from holdfast.shim.supervisor import Supervisor
 from holdfast.shim.traces import last_seen_at
@@ -40,10 +40,12 @@ _LOCK_SECONDS = 5.0
 _DYING_SECONDS = 5.0  # a dying shim lets go of its lock before it is seen to have ended
 
 
-def adopt(path: str, ready_fd: int, request: Request | None) -> None:
-    """Take over; `request` may ask for a stop as well, and says whether the shim hangs."""
+def adopt(path: str, ready: Readiness, request: Request | None) -> None:
+    """Take over; `request` may ask for a stop as well, and says whether the shim hangs.
+
+    The lock of one that fails is let go of by its death: after it has left its note.
+    """
     set_role("adopter")
-    ready = Readiness(become_shim(ready_fd))
     request = request or {}
     directory = RunDirectory.at(path)
     libc.set_child_subreaper()
@@ -57,8 +59,8 @@ def adopt(path: str, ready_fd: int, request: Request | None) -> None:
     if lock is None:
         return  # another adopter, or the shim is alive after all
     crash_point("adopter.locked")
-    with lock:
-        _take_over(directory, Journal(directory, lock), ready, takeover, request)
+    _take_over(directory, Journal(directory, lock), ready, takeover, request)
+    lock.release()
 
 
 def _take_over(
@@ -124,7 +126,8 @@ class Adoption:
         facts = self._journal.facts
         if self._is_restart_due(facts):
             self._record("the shim died before a restart that was due")
-            self._supervise(self.supervisor.start_attempt)
+            self.supervisor.root_exit = exits.exit_of_attempt(facts.attempts[-1])
+            self._supervise(lambda: self.supervisor.restarting.begin(0))
             return
         if facts.root is None:
             died = "the shim or its launcher died before the command was started"
@@ -178,10 +181,7 @@ class Adoption:
     def _ended_before_exec(self, facts: RunFacts, held: HeldProcess) -> None:
         if facts.attempt > 1:
             # The run did start: it ended as its last real attempt did.
-            last = facts.attempts[-2]
-            self.supervisor.root_exit = exits.ExitFacts(
-                last.exit_code, last.signal, None, f"attempt {last.attempt}"
-            )
+            self.supervisor.root_exit = exits.exit_of_attempt(facts.attempts[-2])
             self.supervisor.evidence.append(f"attempt {facts.attempt}: {exits.NEVER_LET_GO}")
             self._supervise(self.supervisor.finish)
             return

@@ -9,14 +9,19 @@ from __future__ import annotations
 import errno
 import os
 
-from holdfast.lean import json_text, signal
+from holdfast.lean import json_text, read_json, signal
+from holdfast.process.identity import HeldProcess, hold_pid
 from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from holdfast.shim.terminal import Ends
 
 EXIT_OURS, EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND = 125, 126, 127
+_LONGEST_ERROR = 300  # characters, each 12 bytes as JSON at most: the report is one whole write
 
 
 class StartFailure(Record):
@@ -28,7 +33,16 @@ class StartFailure(Record):
 
     def to_json(self) -> dict[str, object]:
         """For the pipe and for the event."""
-        return self.as_dict()
+        return {**self.as_dict(), "error": _brief(self.error)}
+
+
+def read_report(report: bytes) -> dict[str, Any]:
+    """What a child that could not become the command said, however little of it came."""
+    try:
+        failure = read_json(str(report, "utf-8"))
+        return StartFailure(**failure).as_dict()
+    except (ValueError, TypeError):
+        return StartFailure(EXIT_OURS, 0, "the command could not be started").as_dict()
 
 
 class WaitingChild:
@@ -41,15 +55,34 @@ class WaitingChild:
 
     def release(self) -> None:
         """Let it exec: its identity is recorded now."""
-        os.write(self._go_fd, b"!")
-        os.close(self._go_fd)
-        self._go_fd = -1
+        try:
+            os.write(self._go_fd, b"!")
+        except BrokenPipeError:  # somebody killed it: its end is seen as any other's
+            pass
+        self._close_go()
 
-    def abandon(self) -> None:
-        """It exits without having run anything."""
+    def close(self) -> None:
+        """Unless it was released, it exits without having run anything."""
+        self._close_go()
+        if self.report_fd >= 0:
+            os.close(self.report_fd)
+            self.report_fd = -1
+
+    def _close_go(self) -> None:
         if self._go_fd >= 0:
             os.close(self._go_fd)
             self._go_fd = -1
+
+
+def hold_waiting(waiting: WaitingChild, terminal: Ends | None) -> HeldProcess:
+    """Who the child is; where that can't be told, nothing is left of the try."""
+    try:
+        return hold_pid(waiting.pid)
+    except BaseException:
+        waiting.close()
+        if terminal is not None:
+            terminal.close()
+        raise
 
 
 def leave_session() -> None:
@@ -73,13 +106,22 @@ def fork_waiting(
 
     `prepare` runs in the child just before the exec (the controlling terminal of a PTY).
     """
-    go_read, go_write = os.pipe2(os.O_CLOEXEC)
-    report_read, report_write = os.pipe2(os.O_CLOEXEC)
-    pid = os.fork()
+    ends: list[int] = []
+    try:
+        ends += os.pipe2(os.O_CLOEXEC)
+        ends += os.pipe2(os.O_CLOEXEC)
+        pid = os.fork()
+    except OSError:  # no room for it now: nothing is left of the try
+        for fd in ends:
+            os.close(fd)
+        raise
+    go_read, go_write, report_read, report_write = ends
     if pid == 0:
         status = EXIT_OURS
         try:
             os.close(go_write)
+            signal.set_wakeup_fd(-1)  # what it is sent meanwhile is not for the shim's loop
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.setsid()
             if os.read(go_read, 1) == b"!":
                 failure = _become(command, cwd, environment, (stdin, stdout, stderr), prepare)
@@ -115,7 +157,6 @@ def _become(
 
 def _clean_signals() -> None:
     """Default dispositions and an empty mask, whatever the launcher was started with."""
-    signal.set_wakeup_fd(-1)
     for number in signal.valid_signals():
         if number not in (signal.SIGKILL, signal.SIGSTOP):
             signal.signal(number, signal.SIG_DFL)
@@ -157,6 +198,9 @@ def _explain(path: str, error: OSError) -> StartFailure:
             number,
             f"{path}: the interpreter that its first line names is missing",
         )
+    if number == errno.ENAMETOOLONG:
+        message = f"{path}: no file has so long a name; is the command missing before a prompt?"
+        return StartFailure(EXIT_NOT_FOUND, number, message)
     if number == errno.ENOEXEC:
         message = f"{path}: not a program that this machine can run; a script needs a #! line"
         return StartFailure(EXIT_NOT_EXECUTABLE, number, message)
@@ -166,3 +210,11 @@ def _explain(path: str, error: OSError) -> StartFailure:
         message = "the arguments and the environment are too large for the kernel"
         return StartFailure(EXIT_NOT_EXECUTABLE, number, message)
     return StartFailure(EXIT_NOT_EXECUTABLE, number, f"{path}: {error.strerror}")
+
+
+def _brief(text: str) -> str:
+    """A path, or a prompt that was taken for one, may be of any length."""
+    if len(text) <= _LONGEST_ERROR:
+        return text
+    half = _LONGEST_ERROR // 2
+    return f"{text[:half]} [...] {text[-half:]}"

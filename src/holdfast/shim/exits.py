@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from holdfast.run.facts import Attempt
+
 
 class ExitFacts(Record):
     """Exactly one of code and signal is known, or neither: then how it ended was not seen."""
@@ -83,6 +85,11 @@ def from_event(event: dict[str, Any] | None) -> ExitFacts | None:
         return None
     how = str(event.get("how"))
     return ExitFacts(event.get("exit_code"), event.get("signal"), event.get("core_dumped"), how)
+
+
+def exit_of_attempt(attempt: Attempt) -> ExitFacts:
+    """How an earlier attempt ended: a run that did start ends as its last real attempt did."""
+    return ExitFacts(attempt.exit_code, attempt.signal, None, f"attempt {attempt.attempt}")
 
 
 def from_waitid(found: os.waitid_result) -> ExitFacts:

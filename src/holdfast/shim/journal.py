@@ -62,8 +62,15 @@ class Journal:
 
     def _retry(self) -> None:
         self._log.flush()
+        self._tell_of_sync()
         self._write_signals()
         self._retry_later()
+
+    def _tell_of_sync(self) -> None:
+        """The ending stands, but a power cut might take it: that is known from here on."""
+        failure, self._log.sync_failure = self._log.sync_failure, None
+        if failure is not None:
+            self._log.append(Kind.FAULT, where="sync", error=f"the disk did not sync: {failure}")
 
     def record_fault(self, where: str, error: BaseException) -> None:
         """Something of ours failed; the run goes on and the record says so."""

@@ -21,12 +21,8 @@ from holdfast.shim.journal import Journal
 from holdfast.shim.loop import Loop
 from holdfast.shim.supervisor import Supervisor
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
 READY = b"!"
+_LONGEST_REASON = 300
 
 # What a console script and the command line load. A shim that needs one of them loads it again.
 _OF_THE_LAUNCHER = (
@@ -51,25 +47,31 @@ def become_shim(ready_fd: int) -> int:
 
 
 class Readiness:
-    """Tells the launcher once that the run runs, or has failed to start."""
+    """Tells the launcher once that the run runs, has failed to start, or what a shim failed of."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
     def __call__(self) -> None:
+        self._say(READY)
+
+    def failed(self, error: BaseException) -> None:
+        """The last words, also where no note of them could be left."""
+        self._say(f"{type(error).__name__}: {error}"[:_LONGEST_REASON].encode(errors="replace"))
+
+    def _say(self, words: bytes) -> None:
         if self._fd >= 0:
             try:
-                os.write(self._fd, READY)
+                os.write(self._fd, words)
             except OSError:  # the launcher is gone: the run is not
                 pass
             os.close(self._fd)
             self._fd = -1
 
 
-def launch(path: str, ready_fd: int) -> None:
+def launch(path: str, ready: Readiness) -> None:
     """Supervise a new run."""
     set_role("shim")
-    ready = Readiness(become_shim(ready_fd))
     directory = RunDirectory.at(path)
     crash_point("shim.started")
     lock = directory.take_lock()
@@ -140,22 +142,28 @@ def main(argv: list[str]) -> int:
 
 
 def run_shim(mode: str, path: str, ready_fd: int, request: str | None = None) -> None:
-    """Run one shim to its end, whatever it was started for."""
-    gc.disable()  # until all is loaded: it would look through the modules again and again
-    serve: Callable[..., Any] = launch
-    arguments: tuple[Any, ...] = (path, ready_fd)
-    if mode != "launch":
-        from holdfast.shim.adopt import adopt
+    """Run one shim to its end, whatever it was started for.
 
-        serve = adopt
-        arguments = (path, ready_fd, read_json(request) if request else None)
+    One that fails writes down why while it still has the run's lock, and tells its launcher last:
+    whoever comes next, however soon, finds the reason.
+    """
+    gc.disable()  # until all is loaded: it would look through the modules again and again
+    ready: Readiness | None = None
     try:
-        serve(*arguments)
+        ready = Readiness(become_shim(ready_fd))
+        if mode == "launch":
+            launch(path, ready)
+        else:
+            from holdfast.shim.adopt import adopt
+
+            adopt(path, ready, read_json(request) if request else None)
     except BaseException as error:
         os.closerange(0, 3)  # where descriptors ran out: room for the note
         from holdfast.run.crashnote import leave_note
 
         leave_note(path, error)
+        if ready is not None:
+            ready.failed(error)
         raise
 
 

@@ -1,16 +1,32 @@
-"""Whether a failed attempt is followed by another one, and how soon. Pure."""
+"""Whether a failed attempt is followed by another one, how soon, and that it comes to be or ends.
+
+An attempt that can't be started now is tried again, less and less often; a run is never left
+waiting for one that nobody will start.
+"""
 
 from __future__ import annotations
 
+import errno
+
+from holdfast.errors import is_shortage
+from holdfast.process.clock import boottime
 from holdfast.record import Record
+from holdfast.run.crashpoints import crash_point
+from holdfast.shim.exits import exit_of_attempt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.shim.child import WaitingChild
     from holdfast.shim.exits import ExitFacts
+    from holdfast.shim.supervisor import Supervisor
 
 BACKOFF_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 CRASH_LOOP_ATTEMPTS = 5  # so many attempts in a row that lived less than...
 CRASH_LOOP_SECONDS = 10.0
+_SHORTAGE_TRIES = 7  # about a minute: processes, descriptors or a disk may be free again by then
+_OTHER_TRIES = 2  # a file that is gone may just be being replaced
 
 
 class Decision(Record):
@@ -21,7 +37,7 @@ class Decision(Record):
 
 
 class RestartPolicy:
-    """`--restart no|on-failure[:N]` over the attempts of one run."""
+    """`--restart no|on-failure[:N]` over the attempts of one run. Pure."""
 
     def __init__(self, most_restarts: int | None) -> None:
         """`most_restarts`: None is any number, until it is a crash loop."""
@@ -41,3 +57,65 @@ class RestartPolicy:
             return Decision(None, f"crash loop: {self._short_lives} attempts in a row were short")
         step = min(max(self._short_lives - 1, 0), len(BACKOFF_SECONDS) - 1)
         return Decision(BACKOFF_SECONDS[step])
+
+
+def next_try_seconds(error: Exception, tries: int) -> float | None:
+    """When to try again what failed so often, now of this; None: it is not worth another try."""
+    cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
+    most = _SHORTAGE_TRIES if is_shortage(cause) else _OTHER_TRIES
+    return BACKOFF_SECONDS[tries - 1] if tries < most else None
+
+
+class Restarting:
+    """Begins the attempt that was promised, or ends the run as its last attempt ended."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        self._tries = 0
+
+    def begin(self, delay_seconds: float) -> None:
+        """Start an attempt after so many seconds. A stop cancels the timer of this name."""
+        self._tries = 0
+        self._supervisor.loop.after("restart", delay_seconds, self._start)
+
+    def _start(self) -> None:
+        attempt = self._supervisor.attempt + 1
+        try:
+            self._supervisor.start_attempt()
+        except Exception as error:  # noqa: BLE001 - whatever it is, somebody has to end the run
+            if not self._try_again(error, self._start):
+                self._give_up(attempt, error)
+
+    def release_when_recorded(self, waiting: WaitingChild) -> None:
+        """Let the child exec once its record is on disk; a run's first has no time to wait."""
+        supervisor = self._supervisor
+        if waiting.report_fd < 0:
+            return  # somebody killed it meanwhile
+        if supervisor.journal.is_settled:
+            waiting.release()
+            crash_point("shim.released")
+            supervisor.attempt_began = boottime()
+            return
+        error = OSError(errno.ENOSPC, "the disk does not take the record of the start")
+        if supervisor.attempt <= 1:
+            waiting.close()
+            raise error
+        if not self._try_again(error, lambda: self.release_when_recorded(waiting)):
+            supervisor.loop.unwatch(waiting.report_fd)
+            waiting.close()
+            supervisor.root_exit = exit_of_attempt(supervisor.journal.facts.attempts[-2])
+            self._give_up(supervisor.attempt, error)
+
+    def _try_again(self, error: Exception, call: Callable[[], None]) -> bool:
+        self._tries += 1
+        delay = next_try_seconds(error, self._tries)
+        if self._tries == 1:
+            self._supervisor.journal.record_fault("restart", error)
+        if delay is not None:
+            self._supervisor.loop.after("restart", delay, call)
+        return delay is not None
+
+    def _give_up(self, attempt: int, error: Exception) -> None:
+        times = f", tried {self._tries} times" if self._tries > 1 else ""
+        self._supervisor.evidence.append(f"attempt {attempt} could not be started{times}: {error}")
+        self._supervisor.finish()

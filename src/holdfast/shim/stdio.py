@@ -7,7 +7,9 @@ write to it again. (A terminal is another matter: `terminal.py`.)
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 
 from holdfast.shim.child import WaitingChild, fork_waiting
 
@@ -24,10 +26,12 @@ def fork_child(spec: RunSpec, directory: RunDirectory) -> tuple[WaitingChild, En
     """Fork the waiting child with its standard files in place; with --pty also its terminal."""
     if spec.pty:
         return _fork_on_terminal(spec)
-    opened = [_open_stdin(spec, directory), os.open(directory.output_path, LOG_FLAGS, 0o600)]
-    if spec.wanted.split_stderr:
-        opened.append(os.open(directory.stderr_path, LOG_FLAGS, 0o600))
+    opened: list[int] = []
     try:
+        opened.append(_open_stdin(spec, directory))
+        opened.append(os.open(directory.output_path, LOG_FLAGS, 0o600))
+        if spec.wanted.split_stderr:
+            opened.append(os.open(directory.stderr_path, LOG_FLAGS, 0o600))
         waiting = fork_waiting(
             spec.command,
             spec.cwd,
@@ -49,15 +53,19 @@ def _fork_on_terminal(spec: RunSpec) -> tuple[WaitingChild, Ends]:
     environment = {"TERM": "xterm-256color", **spec.env}
     for name in ("LINES", "COLUMNS"):  # of the caller's window; this one's size is the terminal's
         environment.pop(name, None)
-    waiting = fork_waiting(
-        spec.command,
-        spec.cwd,
-        environment,
-        stdin=ends.workloads,
-        stdout=ends.workloads,
-        stderr=ends.workloads,
-        prepare=make_controlling,
-    )
+    try:
+        waiting = fork_waiting(
+            spec.command,
+            spec.cwd,
+            environment,
+            stdin=ends.workloads,
+            stdout=ends.workloads,
+            stderr=ends.workloads,
+            prepare=make_controlling,
+        )
+    except OSError:
+        ends.close()
+        raise
     return waiting, ends
 
 
@@ -76,8 +84,21 @@ def _open_stdin(spec: RunSpec, directory: RunDirectory) -> int:
         # Opened for both, the workload is a writer of its own input: no end of file by our death.
         return os.open(directory.stdin_path, os.O_RDWR | os.O_CLOEXEC)
     if spec.wanted.stdin == "file" and spec.stdin_path is not None:
-        return os.open(spec.stdin_path, os.O_RDONLY | os.O_CLOEXEC)
+        return _open_at_once(spec.stdin_path)
     return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _open_at_once(path: str) -> int:
+    """Open a file for the workload to read; what would keep us waiting for a writer is refused."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        if stat.S_ISFIFO(os.fstat(fd).st_mode):
+            raise OSError(errno.ESPIPE, "is a FIFO: nobody can tell when it has a writer", path)
+        os.set_blocking(fd, True)  # the workload shares this open file
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
 
 
 class StdinWriter:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 
-from holdfast.lean import read_json, signal
+from holdfast.lean import signal
 from holdfast.process.clock import boottime
-from holdfast.process.identity import HeldProcess, ProcessIdentity, hold_pid
+from holdfast.process.identity import HeldProcess, ProcessIdentity
 from holdfast.process.members import Tree
 from holdfast.process.proc_oom import OomWatch
 from holdfast.run.crashpoints import crash_point
@@ -20,7 +20,7 @@ from holdfast.shim import child, exits, stdio
 from holdfast.shim.inner import InnerRuns
 from holdfast.shim.loop import READ, Loop
 from holdfast.shim.reaper import Reaper
-from holdfast.shim.restarts import RestartPolicy
+from holdfast.shim.restarts import Restarting, RestartPolicy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,23 +93,28 @@ class Supervisor:
         self._stopping: Stopping | None = None
         self._succession: Succession | None = None
         self.restarts = RestartPolicy(spec.wanted.restarts)
+        self.restarting = Restarting(self)
         self._finished = False
 
     # --- an attempt begins -------------------------------------------------------------
 
     def start_attempt(self) -> None:
-        """Fork the child, record who it is, and only then let it become the command."""
+        """Fork the child, record who it is, and only then let it become the command.
+
+        What fails before it is recorded changes nothing: it can be tried again.
+        """
+        if self.tree.reaper is None:  # an adopter starts a new attempt: that one is below us
+            self.tree.close()
+            self.tree = Tree(reaper=ProcessIdentity.current(), spare=self.inner.owns)
+        waiting, terminal = stdio.fork_child(self.spec, self.directory)
+        self.root = child.hold_waiting(waiting, terminal)
         self.attempt += 1
         self.root_exit = self.workload_exit = None
         if self._stopping is not None:
             self._stopping.is_cleared = False
-        if self.tree.reaper is None:  # an adopter starts a new attempt: that one is below us
-            self.tree.close()
-            self.tree = Tree(reaper=ProcessIdentity.current(), spare=self.inner.owns)
-        waiting, self.terminal = stdio.fork_child(self.spec, self.directory)
+        self.terminal = terminal
         if self.terminal is not None and self.use_terminal is not None:
             self.use_terminal(self.terminal)
-        self.root = hold_pid(waiting.pid)
         self.root_is_child = True
         self.tree.add(self.root.identity)
         crash_point("shim.forked")
@@ -117,23 +122,18 @@ class Supervisor:
         self._log_bytes = stdio.log_size(self.directory)
         self.journal.record(Kind.ATTEMPT_STARTED, attempt=self.attempt, root=identity)
         crash_point("shim.attempt-recorded")
-        if not self.journal.is_settled:
-            # A process without a record is what must never be: it has not run anything yet.
-            waiting.abandon()
-            raise OSError("the disk does not take the record of the start")
-        waiting.release()
-        crash_point("shim.released")
-        self.attempt_began = boottime()
         self.loop.watch(
             waiting.report_fd, READ, "exec", lambda _events: self._exec_reported(waiting)
         )
+        # A process without a record is what must never be: it has not run anything yet.
+        self.restarting.release_when_recorded(waiting)
 
     def _exec_reported(self, waiting: child.WaitingChild) -> None:
         report = os.read(waiting.report_fd, 65536)
         self.loop.unwatch(waiting.report_fd)
-        os.close(waiting.report_fd)
+        waiting.close()
         if report:
-            self._exec_failed(report)
+            self._exec_failed(child.read_report(report))
             return
         self.journal.record(Kind.RUNNING, attempt=self.attempt, log_bytes=self._log_bytes)
         crash_point("shim.running")
@@ -142,10 +142,10 @@ class Supervisor:
         for begin in self.on_running:
             self.guarded("begin", begin)
 
-    def _exec_failed(self, report: bytes) -> None:
-        self.exec_failure = read_json(str(report, "utf-8"))
-        self.evidence.append(str(self.exec_failure["error"]))
-        self.journal.record(Kind.EXEC_FAILED, attempt=self.attempt, **self.exec_failure)
+    def _exec_failed(self, failure: dict[str, Any]) -> None:
+        self.exec_failure = failure
+        self.evidence.append(str(failure["error"]))
+        self.journal.record(Kind.EXEC_FAILED, attempt=self.attempt, **failure)
         assert self.root is not None
         # It says so just before it exits.
         self.loop.watch(self.root.fd, READ, "root exit", self._never_was)
@@ -308,7 +308,7 @@ class Supervisor:
         for note in self.on_restart:
             self.guarded("restart", note, lived)
         self._let_go()
-        self.loop.after("restart", delay_seconds, self.start_attempt)
+        self.restarting.begin(delay_seconds)
 
     def _let_go(self) -> None:
         for held in (self.root, self.workload):

@@ -1,0 +1,75 @@
+"""Has a run taken over whose shim is gone, for those who wait: again while that comes to nothing,
+less and less often; in the end it is given up, with the reason.
+
+An installation without its adopter, a disk without room, a limit on processes: no number of
+adopters helps against these.
+"""
+
+from __future__ import annotations
+
+from holdfast.errors import LockBusy, Unavailable
+from holdfast.manage.launch import start_shim
+from holdfast.manage.standing import read_facts
+from holdfast.process.clock import boottime
+from holdfast.run.claims import claim_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.manage.steps import Steps
+    from holdfast.run.directory import RunDirectory
+
+_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # after each adopter that came to nothing
+_LASTING_SECONDS = 5.0  # a run that was supervised for so long since is adopted as if it were new
+_STARTING_SECONDS = 0.25  # between looks whether its launcher is still at it
+
+
+class Adopting:
+    """The adopters of one run, as far as one who waits has started them."""
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self._directory = directory
+        self._tried = 0
+        self._last_at = float("-inf")
+        self._due_at = float("-inf")
+        self._reason: str | None = None
+
+    def adopt(self) -> Steps[None]:
+        """Start an adopter, if one is due. Unavailable when so many came to nothing."""
+        now = boottime()
+        if now < self._due_at:
+            return
+        if now - self._last_at > _LASTING_SECONDS:
+            self._tried = 0
+        if self._tried > len(_PAUSES):
+            raise self._given_up()
+        reason = yield from start_shim("adopt", self._directory.path)
+        self._reason = reason or self._reason
+        self._last_at = boottime()
+        if not self._directory.lock_is_held():
+            self._due_at = self._last_at + _PAUSES[min(self._tried, len(_PAUSES) - 1)]
+        self._tried += 1
+
+    def adopt_unless_starting(self, name: str) -> Steps[None]:
+        """The same for a run whose launcher lives: while it starts a run, it holds the name."""
+        if boottime() < self._due_at:
+            return
+        try:
+            claim = claim_name(self._directory.home, name, 0)
+        except LockBusy:
+            self._due_at = boottime() + _STARTING_SECONDS
+            return
+        with claim:
+            if not self._directory.lock_is_held() and not read_facts(self._directory).has_ended:
+                yield from self.adopt()
+
+    def _given_up(self) -> Unavailable:
+        from holdfast.run.crashnote import read_reason
+
+        run_id = self._directory.id
+        reason = self._reason or read_reason(self._directory.path) or "none says why"
+        return Unavailable(
+            f"run {run_id} has no shim, and {self._tried} that were to take it over came to"
+            f" nothing: {reason}",
+            hint=f"holdfast status {run_id}; once that is mended, holdfast recover",
+            run=run_id,
+        )
