@@ -1,7 +1,7 @@
 """Makes an agent's JSON stream readable: what it said, did, got, and how it ended.
 
 Works line by line from the profile's `pretty` rules; a line that no rule knows comes out
-unchanged, so nothing is ever lost silently.
+unchanged, so nothing is ever lost silently. What an agent writes is not trusted: see `plain`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from holdfast.agents.records import Line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from holdfast.agents.profile import AgentProfile, Json, PrettyRule
 
@@ -27,9 +27,17 @@ _COLOURS = {"call": "36", "error": "31", "note": "2", "answer": "32", "output": 
 class PrettyPrinter:
     """Renders one stream; feed it whole lines in their order."""
 
-    def __init__(self, profile: AgentProfile, *, colour: bool = False) -> None:
+    def __init__(
+        self,
+        profile: AgentProfile,
+        *,
+        colour: bool = False,
+        plain: Callable[[str], str] | None = None,
+    ) -> None:
+        """`plain` makes what comes from the agent harmless to a terminal."""
         self._rules = profile.pretty
         self._colour = colour
+        self._plain = plain
         self._mid_line = False
         self._last_text = ""
 
@@ -37,17 +45,23 @@ class PrettyPrinter:
         """What to print for this line; may be empty."""
         rendered = list(self._rendered(Line(content)))
         if not rendered:
-            return self._closed() + content
+            return self._closed() + self._unknown(content)
         return b"".join(self._styled(style, text) for style, text in rendered)
 
     def end(self) -> bytes:
         """What is due at the end of the stream: a line that was begun is closed."""
         return self._closed()
 
+    def _unknown(self, content: bytes) -> bytes:
+        if self._plain is None:
+            return content
+        return self._plain(content.decode("utf-8", "surrogateescape")).encode()
+
     def _rendered(self, line: Line) -> Iterator[tuple[str, str]]:
         for record in line.records:
             for part, rule in self._parts(record):
-                yield rule.style, _filled(rule.show, part)
+                text = _filled(rule.show, part)
+                yield rule.style, text if self._plain is None else self._plain(text)
 
     def _parts(self, record: Json) -> Iterator[tuple[Json, PrettyRule]]:
         """The record, or each element of one of its lists, with the first rule that fits."""

@@ -11,6 +11,7 @@ import time
 from holdfast.cli import streams
 from holdfast.cli.terminal import paint
 from holdfast.manage.log_times import LogTimes
+from holdfast.manage.plaintext import printable_lines
 from holdfast.process.clock import iso_time
 from holdfast.record import Record
 from holdfast.run.output import LineCarrier
@@ -95,6 +96,8 @@ class Printer:
             shown = self._pretty.line(line + b"\n")
             if not shown:
                 return b""
+        elif self._look.pretty:
+            shown = printable_lines(line.decode("utf-8", "surrogateescape")).encode() + b"\n"
         else:
             shown = line + b"\n"
         head = self._prefix + self._stamp(at_byte + len(line))

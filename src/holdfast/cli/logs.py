@@ -11,6 +11,7 @@ from holdfast.cli.terminal import paint
 from holdfast.errors import DamagedRecord, HoldfastError, InvalidOption, LaterVersion, WrongUse
 from holdfast.manage.following import OutputStream, consume
 from holdfast.manage.log_times import LogTimes
+from holdfast.manage.plaintext import printable_lines
 from holdfast.manage.runs import Runs
 from holdfast.manage.steps import run_together
 from holdfast.manage.units import clock
@@ -46,7 +47,9 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--since", metavar="D", help="written within this time, such as 10m")
     parser.add_argument("--tail", metavar="N", help="the last N lines")
     parser.add_argument("--stderr", action="store_true", help="stderr of a --split-stderr run")
-    parser.add_argument("--pretty", action="store_true", help="make an agent's stream readable")
+    parser.add_argument(
+        "--pretty", action="store_true", help="make an agent's stream readable, and harmless"
+    )
     add_selectors(parser, "every active run", since=False)
     parser.epilog = _EPILOG
 
@@ -124,7 +127,9 @@ class Source:
         if args.timestamps or start.at is not None:
             self._times = LogTimes(run.directory, self._path)
         if args.pretty and self._agent is None:
-            streams.complain(f"note: {self.name} is of no known agent: shown as it is")
+            streams.complain(
+                f"note: {self.name} is of no known agent: its lines are shown as they are"
+            )
         self._at_byte = self._begin(start)
 
     def _begin(self, start: Start) -> int:
@@ -166,7 +171,8 @@ class Source:
         from holdfast.agents.pretty import PrettyPrinter
 
         wants_colour = paint(" ", "dim") != " "
-        return PrettyPrinter(load_profile(self._agent), colour=wants_colour)
+        profile = load_profile(self._agent)
+        return PrettyPrinter(profile, colour=wants_colour, plain=printable_lines)
 
     def print_all(self, printer: Printer) -> None:
         """All that there is now."""

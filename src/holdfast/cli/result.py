@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 from holdfast.cli import streams
+from holdfast.cli.terminal import is_terminal
 from holdfast.errors import Failed
+from holdfast.manage.plaintext import printable_lines
 from holdfast.manage.runs import Runs
 
 TYPE_CHECKING = False
@@ -19,7 +23,8 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("run", metavar="RUN", help="a name, an id, or the beginning of an id")
     parser.epilog = (
         "exit codes: 0 there is an answer; 1 there is none (yet), or the agent says that it\n"
-        "failed: what it said is printed all the same"
+        "failed: what it said is printed all the same. On a terminal, control sequences in the\n"
+        "answer are shown and not obeyed; a pipe or file gets the bytes as they are."
     )
 
 
@@ -36,6 +41,8 @@ def run(args: Namespace) -> int:
         streams.say_json({**head, "state": info.state, "result": info.result})
         return 1 if is_error else 0
     text = str(info.result["text"])
+    if is_terminal(sys.stdout):
+        text = printable_lines(text)  # an answer may hold anything that a page or a file told it
     streams.say_bytes(
         (text.encode("utf-8", "surrogateescape"), b"" if text[-1:] == "\n" else b"\n")
     )

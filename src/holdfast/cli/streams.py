@@ -68,10 +68,19 @@ def complain(text: str) -> None:
     """A diagnostic. When even stderr is closed there is nobody left to tell."""
     if sys.stderr is not None:
         try:
-            sys.stderr.write(text + "\n")
+            sys.stderr.write(_harmless(text) + "\n")
             sys.stderr.flush()
         except (OSError, ValueError):
             pass
+
+
+def _harmless(text: str) -> str:
+    """Diagnostics quote what runs call themselves and what their files say."""
+    if text.isprintable():
+        return text
+    from holdfast.manage.plaintext import printable_lines
+
+    return printable_lines(text)
 
 
 def warn(text: str, hint: str | None = None) -> None:

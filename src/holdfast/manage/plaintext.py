@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+# Spaces of other widths, and what joins letters and pictures: they move nothing.
+_HARMLESS = frozenset("\u00a0\u1680\u200c\u200d\u202f\u205f\u3000") | frozenset(
+    map(chr, range(0x2000, 0x200B))
+)
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
@@ -15,3 +19,27 @@ def printable(text: str) -> str:
         else character.encode("unicode_escape").decode("ascii")
         for character in text
     )
+
+
+def printable_lines(text: str) -> str:
+    """The same for a text of lines, which keeps them, its tabs and its spaces."""
+    if text.isprintable():
+        return text
+    lines = text.replace("\r\n", "\n").split("\n")
+    return "\n".join("\t".join(map(_shown, line.split("\t"))) for line in lines)
+
+
+def _shown(part: str) -> str:
+    if part.isprintable():
+        return part
+    return "".join(
+        character if character.isprintable() or character in _HARMLESS else _escaped(character)
+        for character in part
+    )
+
+
+def _escaped(character: str) -> str:
+    number = ord(character)
+    if 0xDC80 <= number <= 0xDCFF:  # a byte that is not UTF-8
+        return f"\\x{number - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode("ascii")

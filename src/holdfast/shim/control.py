@@ -1,7 +1,7 @@
 """The run's socket: JSON lines in, JSON lines out. Peers of another user are turned away.
 
-It parses and routes; what a request means is the supervisor's. A client that does not read, or
-sends nonsense, loses its connection and nothing else.
+It parses and routes; what a request means is the supervisor's. Nonsense is answered; a client that
+does not read, or sends too much at once, loses its connection and nothing else.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ class Client:
             self.close()
             return
         self._incoming += data
-        while b"\n" in self._incoming:
-            line, _, self._incoming = self._incoming.partition(b"\n")
+        *lines, self._incoming = self._incoming.split(b"\n")
+        for line in lines:
             self._route(line)
         if len(self._incoming) > LARGEST_REQUEST:
             self.answer({"ok": False, "error": "the request is too large"})
@@ -108,8 +108,10 @@ class Client:
     def _route(self, line: bytes) -> None:
         try:
             request = read_json(str(line, "utf-8"))
-            verb = request["do"]
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, RecursionError):
+            request = None
+        verb = request.get("do") if type(request) is dict else None
+        if type(verb) is not str:
             self.answer({"ok": False, "error": "not a request"})
             return
         self._server.handle(self, verb, request)

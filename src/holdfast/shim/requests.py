@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from holdfast.shim.terminal import Terminal
 
 _STDIN_RETRY_SECONDS = 0.05
+_LONGEST_SECONDS = 10.0 * 365 * 86400  # a timer that is set further ahead fails
+_LONGEST_TEXT = 4096
 
 
 class Requests:
@@ -45,7 +47,7 @@ class Requests:
         """Answer every request, also one that we do not know."""
         serve = self.verbs.get(verb)
         if serve is None:
-            client.answer({"ok": False, "error": f"unknown request {verb!r}"})
+            client.answer({"ok": False, "error": f"unknown request {verb[:80]!r}"})
             return
         try:
             serve(client, request)
@@ -56,23 +58,25 @@ class Requests:
         client.answer({"ok": True})
 
     def _stop(self, client: Client, request: dict[str, Any]) -> None:
-        cause = StopCause(request.get("cause") or StopCause.USER)
-        grace = request.get("grace_seconds")
-        sig = request.get("signal")
+        cause = StopCause(_text(request, "cause") or StopCause.USER)
+        grace = _seconds(request, "grace_seconds")
+        sig, detail = _text(request, "signal"), _text(request, "detail")
         if sig is not None:
             parse_signal(sig)
+        by = {**client.peer, "word": _word(request.get("by"))}
         client.answer({"ok": True})
         client.subscribed = bool(request.get("wait"))
         self._supervisor.begin_stop(
             cause,
-            str(request.get("detail") or _who(client, cause)),
-            by={**client.peer, "word": request.get("by")},
+            detail or _who(client, cause),
+            by=by,
             sig=sig,
-            grace_seconds=None if grace is None else max(0.0, float(grace)),
+            grace_seconds=grace,
         )
 
     def _signal(self, client: Client, request: dict[str, Any]) -> None:
-        sig, to = parse_signal(request["signal"]), request.get("to") or "workload"
+        sig = parse_signal(_text(request, "signal") or "")
+        to = _text(request, "to") or "workload"
         if to == "workload":
             fate = self._supervisor.signal_workload(sig, client.peer)
         else:
@@ -87,7 +91,10 @@ class Requests:
             refused = self._terminal.write(data)
         elif self._supervisor.spec.wanted.stdin == "pipe":
             refused = self._stdin.write(data)
-            self._flush_stdin()
+            try:
+                self._flush_stdin()
+            except OSError as error:  # the run's directory, or the pipe in it, was removed
+                refused = f"its stdin can't be opened: {error.strerror}"
         else:
             client.answer({"ok": False, "code": "no-stdin", "error": "it has no stdin to write to"})
             return
@@ -109,3 +116,27 @@ def _who(client: Client, cause: StopCause) -> str:
     if cause is StopCause.OUTER:
         return "the run that it was started in was stopped"
     return f"asked by uid {client.peer['uid']} (pid {client.peer['pid']})"
+
+
+def _text(request: dict[str, Any], name: str) -> str | None:
+    value = request.get(name)
+    if value is not None and type(value) is not str:
+        raise ValueError(f"{name} is not a text")
+    return None if value is None else value[:_LONGEST_TEXT]
+
+
+def _seconds(request: dict[str, Any], name: str) -> float | None:
+    value = request.get(name)
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not (value <= 0 or value > 0):  # NaN is neither
+        raise ValueError(f"{name} is not a number of seconds")
+    return float(min(max(0, value), _LONGEST_SECONDS))
+
+
+def _word(by: object) -> object:
+    """Who asks, in the client's own words: a text, or whom the shim of an outer run names."""
+    if isinstance(by, dict):
+        known = {name: by.get(name) for name in ("pid", "uid", "gid", "word")}
+        return {name: one for name, one in known.items() if type(one) in (int, str)}
+    return by[:_LONGEST_TEXT] if isinstance(by, str) else None
