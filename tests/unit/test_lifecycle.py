@@ -90,7 +90,7 @@ def test_the_life_of_a_plain_run():
         Outcome.FAILED,
         "2026-11-15T18:00:04Z",
     )
-    assert (facts.started_at, facts.ended_at) == ("2026-11-15T18:00:02Z", "2026-11-15T18:00:05Z")
+    assert (facts.started_at, facts.ended_at) == ("2026-11-15T18:00:02Z", "2026-11-15T18:00:04Z")
 
 
 def test_a_late_write_never_resurrects_an_ended_run():

@@ -16,6 +16,7 @@ from holdfast.run.output import (
     read_from,
     tail_offset,
     trim_head,
+    trim_point,
 )
 
 
@@ -37,7 +38,10 @@ def text(chunks: Iterator) -> bytes:
 
 def trim(fd: int, max_bytes: int) -> int:
     try:
-        return trim_head(fd, max_bytes)
+        point = trim_point(fd, max_bytes)
+        if point > first_byte(fd):
+            trim_head(fd, point)
+        return point
     except OSError as error:
         if error.errno != errno.EOPNOTSUPP:
             raise

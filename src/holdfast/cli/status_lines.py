@@ -77,6 +77,7 @@ def lines_of(known: Facts) -> Iterator[tuple[str, str]]:
         "peak": _peak(known.info),
         "cleanup": _cleanup(known),
         "anomalies": _anomalies(known),
+        "watching": _watching(known),
         "faults": "; ".join(
             f"{one.get('where')}: {one.get('error')}" for one in known.facts.faults
         ),
@@ -311,6 +312,21 @@ def _anomalies(known: Facts) -> str:
     )
 
 
+def _watching(known: Facts) -> str:
+    """What the shim can't observe: nothing is concluded from it."""
+    facts, said = known.facts, []
+    if facts.degraded:
+        said.append(f"without {', '.join(facts.degraded)} ({facts.degraded_why})")
+    if facts.lines_given_up:
+        first = facts.lines_given_up[0].get("at_byte")
+        number = len(facts.lines_given_up)
+        said.append(
+            f"{number} line{'s' if number > 1 else ''} took too long to match against --done-when,"
+            f" the first at byte {first}"
+        )
+    return "; ".join(said)
+
+
 def _suspects(processes: Processes) -> str:
     if processes.suspects is None:
         return "can't be looked for on this system"
@@ -330,6 +346,7 @@ _WORDS = {
     Kind.ROOT_EXITED: "exited",
     Kind.RESTART_SCHEDULED: "restart scheduled",
     Kind.OUTPUT_TRUNCATED: "output truncated",
+    Kind.WATCHING: "watching changed",
     Kind.ANOMALY_FIRED: "anomaly",
     Kind.CLEANED: "cleaned",
     Kind.ENDED: "ended",

@@ -94,6 +94,7 @@ class RunInfo(Record):
     loss: Loss | None  # why nobody can tell how a lost run ended
     vouched: bool | None  # that nothing of it is alive rests on the user's word
     stop_reason: StopCause | None  # why Holdfast stopped it, or is stopping it
+    watching: Json | None  # {"degraded": [...]}: what its shim can't observe
     anomaly_count: int
     log_bytes: int | None
 
@@ -169,7 +170,7 @@ def _describe(
         ended_at=ended_at,
         duration_seconds=_duration(facts.started_at, ended_at, has_ended),
         deadline_at=_deadline(spec, facts),
-        last_output_at=iso_time(log.st_mtime) if log is not None and log.st_size else None,
+        last_output_at=_last_output(directory, spec, log),
         attempt=facts.attempt or None,
         attempts=[attempt.as_dict() for attempt in facts.attempts],
         resumed_from=spec.resumed_from,
@@ -190,6 +191,7 @@ def _describe(
         loss=ending.get("loss"),
         vouched=bool(ending.get("vouched")),
         stop_reason=ending.get("stop_reason") if has_ended else facts.stop_reason,
+        watching={"degraded": list(facts.degraded)} if facts.degraded else None,
         anomaly_count=facts.anomaly_count,
         log_bytes=None if log is None else log.st_size,
     )
@@ -266,6 +268,13 @@ def _stat(path: str) -> os.stat_result | None:
         return os.stat(path)
     except OSError:
         return None
+
+
+def _last_output(directory: RunDirectory, spec: RunSpec, log: os.stat_result | None) -> str | None:
+    """Both streams count."""
+    errors = _stat(directory.stderr_path) if spec.wanted.split_stderr else None
+    written = [one.st_mtime for one in (log, errors) if one is not None and one.st_size]
+    return iso_time(max(written)) if written else None
 
 
 def _duration(started_at: str | None, ended_at: str | None, has_ended: bool) -> float | None:

@@ -38,6 +38,8 @@ class Kind(StrEnum):
     RESTART_SCHEDULED = "restart_scheduled"
     OUTPUT_TRUNCATED = "output_truncated"
     OUTPUT_TRIMMED = "output_trimmed"
+    WATCHING = "watching"
+    LINE_GIVEN_UP = "line_given_up"
     ANOMALY_FIRED = "anomaly_fired"
     FAULT = "fault"
     CLEANED = "cleaned"
@@ -107,6 +109,10 @@ def _is_object(value: object) -> bool:
     return isinstance(value, dict)
 
 
+def _is_list_of_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
 def _is_list_of_objects(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, dict) for item in value)
 
@@ -118,6 +124,7 @@ REQUIRED: dict[Kind, dict[str, Callable[[object], bool]]] = {
     Kind.MEMBERS_SEEN: {"members": _is_list_of_objects},
     Kind.STOP_BEGUN: {"cause": tuple(StopCause).__contains__},
     Kind.OUTPUT_TRIMMED: {"first_byte": _is_count},
+    Kind.WATCHING: {"degraded": _is_list_of_texts},
     Kind.ENDED: {"outcome": tuple(Outcome).__contains__},
 }
 

@@ -84,6 +84,9 @@ class RunFacts(Record):
     execs: tuple[Facts, ...] = ()
     output_first_byte: int = 0
     output_truncations: tuple[Facts, ...] = ()
+    degraded: tuple[str, ...] = ()  # the senses that are missing
+    degraded_why: str | None = None
+    lines_given_up: tuple[Facts, ...] = ()  # that took too long to match
     anomaly_count: int = 0
     faults: tuple[Facts, ...] = ()
     ignored: int = 0
@@ -93,6 +96,8 @@ class RunFacts(Record):
     began_boottime: float | None = None  # of the first attempt: the deadline counts from it
     started_at: str | None = None
     started_boottime: float | None = None
+    over_at: str | None = None  # when what the run lasts for was seen to end
+    over_boottime: float | None = None
     ended_at: str | None = None
 
     @property

@@ -78,6 +78,8 @@ _ROWS: dict[Kind, tuple[Phase | Ignored, ...]] = {
     Kind.RESTART_SCHEDULED: (_S,       _S,             _S,       _OVER),
     Kind.OUTPUT_TRUNCATED:  (_S,       _R,             _P,       _OVER),
     Kind.OUTPUT_TRIMMED:    (_S,       _R,             _P,       _OVER),
+    Kind.WATCHING:          (_S,       _R,             _P,       _OVER),
+    Kind.LINE_GIVEN_UP:     (_S,       _R,             _P,       _OVER),
     Kind.ANOMALY_FIRED:     (_S,       _R,             _P,       _OVER),
     # A disk that does not sync is known only after the ending is written.
     Kind.FAULT:             (_S,       _R,             _P,       _E),
@@ -166,6 +168,8 @@ _PER_ATTEMPT = (
     "result",
     "limit",
     "restart",
+    "over_at",
+    "over_boottime",
 )
 _PER_STOP = ("stop_cause", "stop", "is_stopping_leftovers")
 
@@ -251,6 +255,13 @@ def _root_exited(now: Facts, event: Event) -> None:
     now["workload_outlived_root"] = event.facts.get("workload_outlived") is True
     code, signal = _whole(event.facts.get("exit_code")), _whole(event.facts.get("signal"))
     _change_attempt(now, ended_at=event.at, exit_code=code, signal=signal)
+    now.update(over_at=event.at, over_boottime=event.boottime)
+
+
+def _workload_exited(now: Facts, event: Event) -> None:
+    now["workload_exit"] = event.facts
+    if now["root_exit"] is None or now["workload_outlived_root"]:
+        now.update(over_at=event.at, over_boottime=event.boottime)
 
 
 def _restart_scheduled(now: Facts, event: Event) -> None:
@@ -265,14 +276,15 @@ def _restart_scheduled(now: Facts, event: Event) -> None:
             oom_killed=bool((now["root_exit"] or {}).get("oom_killed")),
         )
         _change_attempt(now, outcome=ending.outcome)
-    _forget(now, _PER_STOP)
+    _forget(now, (*_PER_STOP, "over_at", "over_boottime"))
     now["restart"] = event.facts
 
 
 def _ended(now: Facts, event: Event) -> None:
     outcome = Outcome(event.facts["outcome"])
-    # An ending that nobody saw has its own time, or none; that of its recording is not it.
-    at = event.facts.get("ended_at", event.at)
+    # An ending that nobody saw has its own time, or none; one that was seen is over when its
+    # root is. What is read, stopped and recorded after that is our time, not the run's.
+    at = event.facts.get("ended_at", now["over_at"] or event.at)
     now.update(outcome=outcome, ending=event.facts, ended_at=at)
     if now["attempts"] and now["attempts"][-1].ended_at is None:
         _change_attempt(now, ended_at=at)
@@ -295,6 +307,12 @@ def _collect(name: str) -> Callable[[Facts, Event], None]:
 
 def _output_trimmed(now: Facts, event: Event) -> None:
     now["output_first_byte"] = event.facts["first_byte"]
+
+
+def _watching(now: Facts, event: Event) -> None:
+    why = event.facts.get("why")
+    now["degraded"] = tuple(event.facts["degraded"])
+    now["degraded_why"] = why if isinstance(why, str) and now["degraded"] else None
 
 
 def _anomaly_fired(now: Facts, _event: Event) -> None:
@@ -325,10 +343,12 @@ _CHANGES: dict[Kind, Callable[[Facts, Event], None]] = {
     Kind.LIMIT_HIT: _keep("limit"),
     Kind.STOP_BEGUN: _stop_begun,
     Kind.ROOT_EXITED: _root_exited,
-    Kind.WORKLOAD_EXITED: _keep("workload_exit"),
+    Kind.WORKLOAD_EXITED: _workload_exited,
     Kind.RESTART_SCHEDULED: _restart_scheduled,
     Kind.OUTPUT_TRUNCATED: _collect("output_truncations"),
     Kind.OUTPUT_TRIMMED: _output_trimmed,
+    Kind.WATCHING: _watching,
+    Kind.LINE_GIVEN_UP: _collect("lines_given_up"),
     Kind.ANOMALY_FIRED: _anomaly_fired,
     Kind.FAULT: _collect("faults"),
     Kind.CLEANED: _keep("cleanup"),

@@ -152,36 +152,40 @@ def tail_offset(fd: int, lines: int) -> int:
     return head
 
 
-def trim_head(fd: int, max_bytes: int) -> int:
-    """Give the head back to the disk, in whole blocks, so that about the last `max_bytes` stay.
-
-    Returns the first byte that is left. OSError where the file system can't.
-    """
-    from holdfast.process import libc
-
-    begin = first_byte(fd)
+def trim_point(fd: int, max_bytes: int) -> int:
+    """The first byte that stays when about the last `max_bytes` are kept, in whole blocks."""
     status = os.fstat(fd)
     # A part of a block can only be zeroed, and would be read as output.
     block = max(BLOCK_BYTES, status.st_blksize)
-    end = (status.st_size - max_bytes) // block * block
-    if end <= begin:
-        return begin
-    libc.punch_hole(fd, 0, end)
-    return end
+    return max(first_byte(fd), (status.st_size - max_bytes) // block * block)
+
+
+def trim_head(fd: int, first_kept: int) -> None:
+    """Give what is before that byte back to the disk. OSError where the file system can't."""
+    from holdfast.process import libc
+
+    before = os.fstat(fd)
+    libc.punch_hole(fd, 0, first_kept)
+    # The file's time is that of the last output, and this is none.
+    os.utime(fd, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 class LineCarrier:
     """Cuts a stream into lines, and carries the unfinished last one to the next piece.
 
-    A line longer than `longest` is left out and counted: it would have to be kept in memory.
+    A line longer than `longest` is left out and counted: it would have to be kept in memory. Where
+    the stream does not begin with a line (`is_whole`), the rest of that line is left out too.
     """
 
-    def __init__(self, at_byte: int = 0, *, longest: int = _LONGEST_LINE_BYTES) -> None:
+    def __init__(
+        self, at_byte: int = 0, *, longest: int = _LONGEST_LINE_BYTES, is_whole: bool = True
+    ) -> None:
         self.dropped = 0
         self._longest = longest
         self._at = at_byte  # where the unfinished line begins
         self._pieces: list[bytes] = []
         self._length = 0
+        self._is_whole = is_whole
 
     @property
     def rest(self) -> tuple[int, bytes]:
@@ -192,17 +196,29 @@ class LineCarrier:
         """The lines that this piece finishes, each with its offset, without the newline."""
         lines: list[tuple[int, bytes]] = []
         *ends, rest = data.split(b"\n")
-        for end in ends:
-            self._carry(end)
-            if self._length > self._longest:
-                self.dropped += 1
-            else:
-                lines.append(self.rest)
-            self._at += self._length + 1
-            self._pieces.clear()
-            self._length = 0
+        if ends:
+            self._finish(ends[0], lines)
+            at = self._at
+            for end in ends[1:]:
+                if len(end) <= self._longest:
+                    lines.append((at, end))
+                else:
+                    self.dropped += 1
+                at += len(end) + 1
+            self._at = at
         self._carry(rest)
         return lines
+
+    def _finish(self, end: bytes, lines: list[tuple[int, bytes]]) -> None:
+        self._carry(end)
+        if self._length > self._longest or not self._is_whole:
+            self.dropped += 1
+        else:
+            lines.append(self.rest)
+        self._at += self._length + 1
+        self._pieces.clear()
+        self._length = 0
+        self._is_whole = True
 
     def _carry(self, piece: bytes) -> None:
         self._length += len(piece)

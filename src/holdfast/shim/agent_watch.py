@@ -19,11 +19,14 @@ from holdfast.shim.watchers import Completion
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.agents.facts import Fact
     from holdfast.shim.output_watch import OutputWatch
     from holdfast.shim.supervisor import Supervisor
 
 TRANSCRIPT_SECONDS = 2.0
+TURN_SECONDS = 0.05
 MOST_SEARCHES = 30  # an agent may be told not to write a transcript
 
 
@@ -47,11 +50,15 @@ class AgentWatch:
         """What the workload of this agent is called."""
         return self._profile.workload.comm
 
-    def _take_lines(self, lines: list[tuple[int, bytes]]) -> None:
-        for at_byte, line in lines:
+    def _take_lines(self, lines: Sequence[tuple[int, bytes]]) -> Sequence[tuple[int, bytes]]:
+        until = boottime() + TURN_SECONDS
+        for number, (at_byte, line) in enumerate(lines):
             for fact in self._stream.feed(line, at_byte):
                 self._stream_counts |= isinstance(fact, UsageRead)
                 self._take(fact)
+            if boottime() > until:
+                return lines[number + 1 :]
+        return ()
 
     def _take(self, fact: Fact) -> None:
         journal = self._supervisor.journal

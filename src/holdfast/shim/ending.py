@@ -6,6 +6,7 @@ for itself, or the whole one.
 
 from __future__ import annotations
 
+from holdfast.process.clock import boottime
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.signals import signal_name
 from holdfast.run.crashpoints import crash_point
@@ -16,6 +17,7 @@ from holdfast.shim import exits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from holdfast.run.directory import RunDirectory
@@ -23,11 +25,28 @@ if TYPE_CHECKING:
     from holdfast.run.spec import RunSpec
     from holdfast.shim.supervisor import Supervisor
 
+DRAIN_SECONDS = 5.0  # for output that is longer than could be read while it came
+
 
 def end_run(supervisor: Supervisor) -> None:
     """Record the ending of a run whose root and workload have ended."""
-    for drain in supervisor.before_ending:
-        supervisor.guarded("drain", drain)
+    _drain(supervisor, list(supervisor.before_ending), boottime() + DRAIN_SECONDS)
+
+
+def _drain(supervisor: Supervisor, drains: list[Callable[[], bool | None]], until: float) -> None:
+    """Read what is left, turn by turn, and for no longer than that."""
+    while drains:
+        if supervisor.guarded("drain", drains[0]):
+            if boottime() < until:
+                supervisor.loop.after("ending", 0.0, lambda: _drain(supervisor, drains, until))
+                return
+            for give_up in supervisor.out_of_time:
+                supervisor.guarded("drain", give_up)
+        drains.pop(0)
+    _record(supervisor)
+
+
+def _record(supervisor: Supervisor) -> None:
     crash_point("shim.before-ended")
     supervisor.journal.record(Kind.ENDED, sync=True, **describe(supervisor))
     _when_recorded(supervisor)

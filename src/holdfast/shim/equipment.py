@@ -77,6 +77,7 @@ def _watch(supervisor: Supervisor) -> None:
     supervisor.on_exit.append(observer.last_look)
     supervisor.on_succession.append(observer.follow_heir)
     supervisor.before_ending.append(output.drain)
+    supervisor.out_of_time.append(output.skip)
     supervisor.log_size = output.check_size  # each sample asks
     supervisor.usage = observer.usage
     began = [observer.begin]
@@ -100,7 +101,7 @@ def _limit(
     if wanted.done_when is not None:
         DoneWhen(supervisor, output)
     if wanted.idle_timeout_seconds is not None:
-        began.append(Silence(supervisor, output, observer).begin)
+        began.append(Silence(supervisor, observer).begin)
     if wanted.memory_max_bytes is not None:
         began.append(MemoryLimit(supervisor, observer).begin)
     return began

@@ -6,7 +6,10 @@ A process that vanishes or can't be read is normal.
 
 from __future__ import annotations
 
+import os
+
 from holdfast.errors import HoldfastError
+from holdfast.process import procfs
 from holdfast.process.clock import boottime
 from holdfast.process.finder import WorkloadFinder
 from holdfast.process.resolution import Resolution
@@ -113,6 +116,8 @@ class Observer:
 
     def look(self) -> None:
         """Walk the tree; record whom we had not seen, and who the workload is."""
+        if not self._can_see():
+            return
         self._members = self._supervisor.tree.walk()
         now = boottime()
         picture: list[tuple[object, ...]] = [
@@ -194,12 +199,26 @@ class Observer:
         """The contract's `usage`, as far as it was measured."""
         return self._measuring().usage(self._finder.resolution if self._finder else None)
 
-    def activity(self) -> Activity:
-        """What the tree has done so far."""
+    def _can_see(self) -> bool:
+        """Whether /proc can be read at all: what it does not show then is not gone."""
+        try:
+            procfs.read_stat(os.getpid())
+        except (HoldfastError, OSError) as error:
+            self._supervisor.senses.lose("proc", error)
+            return False
+        self._supervisor.senses.regain("proc")
+        return True
+
+    def activity(self) -> Activity | None:
+        """What the tree has done so far; None: it can't be told."""
+        if not self._can_see():
+            return None
         return self._measuring().sampler.activity(self._supervisor.tree.walk())
 
     def memory_bytes(self, limit_bytes: int) -> int | None:
         """Resident and swapped memory of the tree."""
+        if not self._can_see():
+            return None
         use = self._measuring().sampler.memory(self._supervisor.tree.walk(), limit_bytes)
         return None if use is None else use.bytes
 

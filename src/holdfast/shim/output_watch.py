@@ -1,6 +1,7 @@
-"""Wakes when the workload writes output, and reads it only where somebody wants lines.
+"""Reads what the workload writes, where somebody wants lines or a bounded log.
 
-A chatty workload must not keep the shim busy: after each wake the watch rests for a moment.
+It is woken by inotify, and looks from time to time where there is none: no failure of a look ends
+the watch. No turn takes long, however much there is to read, and after each the watch rests.
 """
 
 from __future__ import annotations
@@ -10,47 +11,89 @@ import os
 from holdfast.process import libc
 from holdfast.process.clock import boottime
 from holdfast.run.events import Kind
-from holdfast.run.output import LineCarrier, trim_head
+from holdfast.run.output import LineCarrier, next_data, trim_head, trim_point
 from holdfast.shim.loop import READ
 from holdfast.shim.stdio import log_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from holdfast.shim.supervisor import Supervisor
 
+    Lines = Sequence[tuple[int, bytes]]
+
 REST_SECONDS = 0.1
-MOST_BYTES_A_WAKE = 1 << 20
+LONGEST_REST_SECONDS = 1.0  # where nothing wakes us
+TURN_SECONDS = 0.05
+MOST_BYTES_A_READ = 64 << 10
+LAST_BYTES = 256 << 10  # of output that is longer than there was time for, its end is read
+TRIM_SHARE = 4  # of the log's bound: so much more is not worth a hole, nor an event
 
 
 class OutputWatch:
     """One run's output.log, from where this run (or adopter) began to watch it."""
 
     def __init__(self, supervisor: Supervisor, start_byte: int) -> None:
-        self.last_output = boottime()
-        self.on_lines: list[Callable[[list[tuple[int, bytes]]], None]] = []
-        self.on_output: list[Callable[[], None]] = []
+        # Each takes lines, and gives back those that it had no time for.
+        self.on_lines: list[Callable[[Lines], Lines]] = []
         self._supervisor = supervisor
+        self._senses = supervisor.senses
         self._path = supervisor.directory.output_path
-        self._position = start_byte
+        self._waiting: list[tuple[Callable[[Lines], Lines], Lines]] = []
         self._carrier = LineCarrier(start_byte)
+        self._position = start_byte
         self._size = start_byte
+        self._fd = -1  # of the log
         self._watch_fd = -1
+        self._rest = REST_SECONDS
+        self._can_trim = True
+        self._end = -1  # where the output of an ended run ends
 
     def begin(self) -> None:
         """Watch from now on, if anybody wants to know."""
-        self.last_output = boottime()
-        wanted = self.on_lines or self.on_output or self._supervisor.spec.wanted.log_max_bytes
-        if wanted and self._watch_fd < 0:
-            self._watch_fd = libc.watch_modifications(self._path)
-            self._look()
+        if not self.on_lines and not self._supervisor.spec.wanted.log_max_bytes:
+            return
+        if self._watch_fd < 0:
+            try:
+                self._watch_fd = libc.watch_modifications(self._path)
+            except OSError as error:
+                self._senses.lose("inotify", f"{error}; the log is looked at from time to time")
+            else:
+                self._senses.regain("inotify")
+        self._look()
 
-    def drain(self) -> None:
-        """Read all that is there: the last line may have come with the exit."""
-        self.check_size()
-        while self.on_lines and self._read():
-            continue
+    def drain(self) -> bool:
+        """Read on, to where the log ended when this was first asked; False: all was read.
+
+        The last line may have come with the exit. Who writes after it is not the run.
+        """
+        if self._end < 0:
+            self._supervisor.loop.cancel("output")
+            if self._watch_fd >= 0:
+                self._supervisor.loop.unwatch(self._watch_fd)
+            self._end = self.check_size()
+        try:
+            is_behind = bool(self.on_lines) and self._catch_up(self._end)
+        except OSError as error:
+            self._senses.lose("lines", error)
+            is_behind = False
+        if not is_behind:
+            self._trim(to_the_last=True)
+        return is_behind
+
+    def skip(self) -> None:
+        """The time for reading is over: of what is left, read the end alone, and say so."""
+        left = self._end - self._position
+        at = max(self._position, self._end - LAST_BYTES)
+        if left > 0 or self._waiting:
+            self._senses.lose("lines", f"{left} bytes were not read before the ending")
+        self._waiting.clear()
+        if at > self._position:
+            self._position = at
+            self._carrier = LineCarrier(at, is_whole=False)
+        self._catch_up(self._end)
+        self._trim(to_the_last=True)
 
     def check_size(self) -> int:
         """How long the log is. A program that reopens its stderr with `>` cuts it: recorded."""
@@ -66,50 +109,105 @@ class OutputWatch:
         return size
 
     def _modified(self, _events: int) -> None:
-        os.read(self._watch_fd, 65536)
-        self._supervisor.loop.unwatch(self._watch_fd)
-        self.last_output = boottime()
+        loop, fd = self._supervisor.loop, self._watch_fd
+        loop.unwatch(fd)
+        try:
+            os.read(fd, 65536)
+        except OSError as error:
+            self._watch_fd = -1
+            os.close(fd)
+            self._senses.lose("inotify", error)
         self._look()
 
     def _look(self) -> None:
         """Read what is new, then rest: whatever comes meanwhile is seen after the rest."""
+        is_behind = False
+        try:
+            known = self._size
+            is_behind = self._take_in()
+            self._senses.regain("output")
+            self._rest = REST_SECONDS if self._size != known else self._rest * 1.5
+        except OSError as error:
+            self._senses.lose("output", error)
+        rest = REST_SECONDS if self._watch_fd >= 0 else min(self._rest, LONGEST_REST_SECONDS)
+        self._supervisor.loop.after("output", 0.0 if is_behind else rest, self._listen)
+
+    def _take_in(self) -> bool:
         self.check_size()
-        more = bool(self.on_lines) and self._read()
-        for note in self.on_output:
-            note()
+        is_behind = bool(self.on_lines) and self._catch_up(self._size)
         self._trim()
-        loop = self._supervisor.loop
-        loop.after("output", 0.0 if more else REST_SECONDS, self._listen)
+        return is_behind
 
     def _listen(self) -> None:
         # Writes during the rest are waiting in the inotify queue and wake us at once.
-        self._supervisor.loop.watch(self._watch_fd, READ, "output", self._modified)
-        if self.on_lines and self._position < self._size:
+        is_behind = self.on_lines and (self._waiting or self._position < self._size)
+        if self._watch_fd < 0 or is_behind:
             self._look()
+        else:
+            self._supervisor.loop.watch(self._watch_fd, READ, "output", self._modified)
 
-    def _read(self) -> bool:
-        """One bounded read; True when there is more."""
-        fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            data = os.pread(fd, MOST_BYTES_A_WAKE, self._position)
-        finally:
-            os.close(fd)
+    def _catch_up(self, end: int) -> bool:
+        """Hand lines on for one turn; whether there are more."""
+        until = boottime() + TURN_SECONDS
+        while self._hand_on() or self._read(end):
+            if boottime() >= until:
+                return True
+        return False
+
+    def _hand_on(self) -> bool:
+        """Give those their lines who had no time for them; whether there were any."""
+        waiting, self._waiting = self._waiting, []
+        for take, lines in waiting:
+            left = take(lines)
+            if left:
+                self._waiting.append((take, left))
+        return bool(waiting)
+
+    def _read(self, end: int) -> bool:
+        """One bounded read; whether anything was there."""
+        if self._position >= end:
+            return False
+        if self._fd < 0:
+            self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        at = next_data(self._fd, self._position)
+        if at > self._position:  # the log's bound was faster than we
+            self._senses.lose("lines", f"{at - self._position} bytes were trimmed unread")
+            self._position = at
+            self._carrier = LineCarrier(at, is_whole=False)
+        data = os.pread(self._fd, min(MOST_BYTES_A_READ, end - at), at) if at < end else b""
         self._position += len(data)
         lines = self._carrier.feed(data)
         if lines:
-            for take in self.on_lines:
-                take(lines)
-        return len(data) == MOST_BYTES_A_WAKE
+            self._waiting = [(take, lines) for take in self.on_lines]
+        return bool(data)
 
-    def _trim(self) -> None:
+    def _trim(self, *, to_the_last: bool = False) -> None:
         limit = self._supervisor.spec.wanted.log_max_bytes
-        if limit is None or self._size <= limit:
+        if limit is None or self._size <= limit or not self._can_trim:
             return
+        try:
+            self._trim_to(limit, 0 if to_the_last else limit // TRIM_SHARE)
+        except OSError as error:
+            self._senses.lose("log_max", f"{error}; the log grows beyond its bound")
+        else:
+            self._senses.regain("log_max")
+
+    def _trim_to(self, limit: int, tolerance: int) -> None:
         fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
         try:
-            first_byte = trim_head(fd, limit)
+            known = self._supervisor.journal.facts.output_first_byte
+            first_kept = trim_point(fd, limit)
+            if first_kept > known + tolerance:
+                # First: in a copy of the log, only this says which zeros are not output.
+                self._record_trim(first_kept)
+                try:
+                    trim_head(fd, first_kept)
+                except OSError:
+                    self._can_trim = False
+                    self._record_trim(known)
+                    raise
         finally:
             os.close(fd)
-        known = self._supervisor.journal.facts.output_first_byte
-        if first_byte > known + limit // 4:  # not an event for every block
-            self._supervisor.journal.record(Kind.OUTPUT_TRIMMED, first_byte=first_byte)
+
+    def _record_trim(self, first_byte: int) -> None:
+        self._supervisor.journal.record(Kind.OUTPUT_TRIMMED, first_byte=first_byte)

@@ -21,6 +21,7 @@ from holdfast.shim.inner import InnerRuns
 from holdfast.shim.loop import READ, Loop
 from holdfast.shim.reaper import Reaper
 from holdfast.shim.restarts import Restarting, RestartPolicy
+from holdfast.shim.senses import Senses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Supervisor:
         self.journal = journal
         self.loop = loop
         self.on_ready = on_ready
+        self.senses = Senses(journal)
         self.inner = InnerRuns(directory, spec)
         self.reaper = Reaper(loop, self._keeps)
         us = ProcessIdentity.current() if is_reaper else None
@@ -78,7 +80,8 @@ class Supervisor:
         self.on_running: list[Callable[[], None]] = []
         self.on_exit: list[Callable[[], None]] = []  # before the reap: /proc still shows it
         self.on_succession: list[Callable[[], None]] = []  # another process is the root now
-        self.before_ending: list[Callable[[], None]] = []
+        self.before_ending: list[Callable[[], bool | None]] = []  # True: there is more to read
+        self.out_of_time: list[Callable[[], None]] = []  # for whoever still has more to read
         self.after_ending: list[Callable[[], None]] = []
         self.after_release: list[Callable[[], None]] = []  # nothing waits for the shim any more
         self.log_size: Callable[[], int] = lambda: stdio.log_size(directory)
@@ -383,9 +386,10 @@ class Supervisor:
         self.journal.record_delivery(delivery, "asked", by)
         return delivery.fate.value
 
-    def guarded(self, where: str, call: Callable[..., None], *arguments: Any) -> None:
+    def guarded(self, where: str, call: Callable[..., Any], *arguments: Any) -> Any:
         """What fails here is recorded and gone past."""
         try:
-            call(*arguments)
+            return call(*arguments)
         except Exception as error:  # noqa: BLE001 - recorded; the ending must not depend on it
             self.journal.record_fault(where, error)
+            return None

@@ -9,9 +9,12 @@ from __future__ import annotations
 from holdfast.process.clock import boottime
 from holdfast.run.events import Kind
 from holdfast.run.outcomes import StopCause
+from holdfast.shim.hearing import Hearing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.process.sampling import Activity
     from holdfast.shim.observer import Observer
     from holdfast.shim.output_watch import OutputWatch
@@ -22,6 +25,7 @@ BUSY_CPU_SHARE = 0.05  # of one core, over the silence
 BUSY_IO_BYTES = 64 * 1024
 MEMORY_LOOK_SECONDS = 0.5
 DRAIN_SECONDS = 5.0
+MOST_LINES_TOLD = 20  # that took too long to match
 
 
 class Deadline:
@@ -43,36 +47,44 @@ class Deadline:
 
 
 class Silence:
-    """`--idle-timeout`: no output for so long, and no work either."""
+    """`--idle-timeout`: no output for so long, and no work either. Who is blind does not judge."""
 
-    def __init__(self, supervisor: Supervisor, output: OutputWatch, observer: Observer) -> None:
+    def __init__(self, supervisor: Supervisor, observer: Observer) -> None:
         self._supervisor = supervisor
-        self._output = output
+        self._hearing = Hearing(supervisor)
         self._observer = observer
         self._seconds = supervisor.spec.wanted.idle_timeout_seconds or 0.0
-        self._before: Activity | None = None
-        output.on_output.append(self._heard)
+        self._heard: float | None = None
+        self._before: Activity | None = None  # what the tree had done when it was heard
 
     def begin(self) -> None:
         """Start to listen."""
-        self._heard()
-        self._supervisor.loop.after("silence", self._seconds, self._check)
-
-    def _heard(self) -> None:
-        now = boottime()
-        if self._before is None or now - self._before.at > min(1.0, self._seconds / 4):
-            self._before = self._observer.activity()
+        self._hearing.begin()
+        self._heard = None
+        self._check()
 
     def _check(self) -> None:
-        loop = self._supervisor.loop
-        quiet = boottime() - self._output.last_output
-        if quiet < self._seconds:
-            loop.at("silence", self._output.last_output + self._seconds, self._check)
+        # Four looks in the time, so that work is told from the output that was before it.
+        now = boottime()
+        self._supervisor.loop.at("silence", now + self._seconds / 4, self._check)
+        heard = self._hearing.last_output()
+        if heard is None:
             return
+        if heard != self._heard:
+            self._heard, self._before = heard, self._observer.activity()
+        if now < heard + self._seconds:
+            due = min(now + self._seconds / 4, heard + self._seconds)
+            self._supervisor.loop.at("silence", due, self._check)
+        elif not self._hearing.is_deaf():
+            self._judge(now - heard)
+
+    def _judge(self, quiet: float) -> None:
         now = self._observer.activity()
-        busy = self._before is not None and _is_busy(self._before, now)
+        # Work that can't be looked at may be there.
+        busy = now is None or self._before is None or _is_busy(self._before, now)
         self._before = now
         if busy and quiet < self._seconds * IDLE_EXTENSION:
+            loop = self._supervisor.loop
             loop.after("silence", min(self._seconds, 60.0), self._check)
             return
         self._supervisor.begin_stop(StopCause.IDLE, f"silent for {quiet:.0f} s{_work(busy)}")
@@ -102,31 +114,45 @@ class MemoryLimit:
         self._supervisor.loop.after("memory", MEMORY_LOOK_SECONDS, self._check)
 
     def _check(self) -> None:
+        # First: a look that fails must not be the last one.
+        self._supervisor.loop.after("memory", MEMORY_LOOK_SECONDS, self._check)
         used = self._observer.memory_bytes(self._limit)
         if used is not None and used > self._limit:
             detail = f"the tree used {used} bytes of memory, more than {self._limit}"
             # Like the kernel's own killer: what is asked politely goes on allocating.
+            self._supervisor.loop.cancel("memory")
             self._supervisor.begin_stop(StopCause.MEMORY, detail, grace_seconds=0)
-            return
-        self._supervisor.loop.after("memory", MEMORY_LOOK_SECONDS, self._check)
 
 
 class DoneWhen:
     """`--done-when`: a whole new line of the output that matches proves completion."""
 
     def __init__(self, supervisor: Supervisor, output: OutputWatch) -> None:
-        self._completion = Completion(supervisor)
-        import re
+        from holdfast.shim.matching import Matcher
 
-        self._pattern = re.compile(supervisor.spec.wanted.done_when or "")
+        self._supervisor = supervisor
+        self._completion = Completion(supervisor)
+        self._matcher = Matcher(supervisor.spec.wanted.done_when or "", self._given_up)
+        self._told = 0
         output.on_lines.append(self._take)
 
-    def _take(self, lines: list[tuple[int, bytes]]) -> None:
-        for at_byte, line in lines:
-            text = line.decode(errors="replace").rstrip("\r\n")
-            if self._pattern.fullmatch(text):
-                self._completion.proven("stdout", text[:500], is_error=False, at_byte=at_byte)
-                return
+    def _take(self, lines: Sequence[tuple[int, bytes]]) -> Sequence[tuple[int, bytes]]:
+        if self._supervisor.journal.facts.completion is not None:
+            return ()
+        found, left = self._matcher.first(lines)
+        if found is None:
+            return left
+        at_byte, line = found
+        proof = line[:2000].decode(errors="replace").rstrip("\r\n")[:500]
+        self._completion.proven("stdout", proof, is_error=False, at_byte=at_byte)
+        return ()
+
+    def _given_up(self, at_byte: int, length: int) -> None:
+        self._told += 1
+        if self._told <= MOST_LINES_TOLD:
+            self._supervisor.journal.record(Kind.LINE_GIVEN_UP, at_byte=at_byte, bytes=length)
+        why = f"the line at byte {at_byte} took too long to match: it may have been the one"
+        self._supervisor.senses.lose("done_when", why)
 
 
 class Completion:
