@@ -27,6 +27,7 @@ REST_SECONDS = 0.1
 LONGEST_REST_SECONDS = 1.0  # where nothing wakes us
 TURN_SECONDS = 0.05
 MOST_BYTES_A_READ = 64 << 10
+LAST_SECONDS = 5.0
 LAST_BYTES = 256 << 10  # of output that is longer than there was time for, its end is read
 TRIM_SHARE = 4  # of the log's bound: so much more is not worth a hole, nor an event
 
@@ -92,7 +93,9 @@ class OutputWatch:
         if at > self._position:
             self._position = at
             self._carrier = LineCarrier(at, is_whole=False)
-        self._catch_up(self._end)
+        until = boottime() + LAST_SECONDS
+        while self._catch_up(self._end) and boottime() < until:
+            continue
         self._trim(to_the_last=True)
 
     def check_size(self) -> int:
