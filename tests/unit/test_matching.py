@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from holdfast.shim.matching import LONGEST_LINE_BYTES, Matcher, plain_text
 
 def _all_of(matcher: Matcher, lines: list[tuple[int, bytes]]) -> tuple[object, int]:
     turns = 0
-    left = lines
+    left: Sequence[tuple[int, bytes]] = lines
     while left:
         found, left = matcher.first(left)
         turns += 1
