@@ -107,7 +107,8 @@ def _matching_chain(agent: str, root: int) -> list[tuple[int, str]]:
             cmdline = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
         except OSError:  # a short-lived helper of the agent
             continue
-        if rule.matches(comm, cmdline):
+        fits = rule.cmdline is None or rule.cmdline.search(" ".join(cmdline))
+        if comm in rule.comm and fits:
             chain.append((pid, comm))
     return chain
 

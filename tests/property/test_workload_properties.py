@@ -9,7 +9,7 @@ from holdfast.process.identity import ProcessIdentity
 from holdfast.process.proc_details import parse_basics
 from holdfast.process.procfs import ProcessState
 from holdfast.process.programs import Program, shell_code
-from holdfast.process.resolution import Kind
+from holdfast.process.resolution import Kind, Sought
 from holdfast.process.workload import resolve
 from holdfast.process.wrappers import wrapper_of
 
@@ -73,7 +73,9 @@ def test_the_order_of_the_members_does_not_matter(programs, expected, order, com
 @given(trees(), st.sampled_from([(), ("codex",)]), st.sampled_from(LINES))
 def test_no_wrapper_is_ever_taken_for_the_workload(programs, profile_names, command):
     root = ProcessIdentity(ROOT, ROOT, ROOT, 1, "b" * 32, "h" * 8)
-    found = resolve(root, programs, profile_names=profile_names, command=command)
+    found = resolve(
+        root, programs, sought=Sought(profile_names) if profile_names else None, command=command
+    )
     if found.kind is Kind.UNRESOLVED:
         assert found.workload is None
         return

@@ -67,9 +67,14 @@ def events_of(name: str, kind: str | None = None) -> list[dict[str, Any]]:
     return [event for event in events if kind in (None, event["kind"])]
 
 
+def root_pid(name: str) -> int:
+    """Of the process that was started, whatever it is to become."""
+    pid: int = events_of(name, "attempt_started")[-1]["root"]["pid"]
+    return pid
+
+
 def workload_pid(name: str) -> int:
-    workload = info_of(name).workload
-    assert workload is not None
+    workload = eventually(lambda: info_of(name).workload, why=f"the workload of {name} is known")
     pid: int = workload["pid"]
     return pid
 

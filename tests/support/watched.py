@@ -17,7 +17,7 @@ from holdfast.process.finder import WorkloadFinder
 from holdfast.process.heirs import find_heirs
 from holdfast.process.identity import ProcessIdentity, hold_pid
 from holdfast.process.members import Tree
-from holdfast.process.resolution import Resolution
+from holdfast.process.resolution import Resolution, Sought
 from holdfast.process.sampling import Sampler
 from holdfast.process.signals import send_signal
 from holdfast.process.tree import stop_tree
@@ -93,7 +93,7 @@ class Watched:
         command: Sequence[str],
         *,
         expected: str | None = None,
-        profile_names: tuple[str, ...] = (),
+        sought: Sought | None = None,
         interval: float = 0.2,
         cwd: Path | None = None,
         env: dict[str, str] | None = None,
@@ -112,7 +112,7 @@ class Watched:
             self.root,
             command=tuple(command),
             expected=expected,
-            profile_names=profile_names,
+            sought=sought,
         )
         self.sampler = Sampler(full_every_seconds=interval)
         self.watch = Watch()

@@ -22,6 +22,7 @@ from tests.support.running import (
     events_of,
     info_of,
     is_alive,
+    root_pid,
     shim_pid,
     stop,
     wait_for_output,
@@ -226,7 +227,7 @@ def test_L9_an_oom_kill_is_told_from_any_other(holdfast, who):
         else:
             script = f"echo $$ >{group.path}/cgroup.procs; read go; exec {shlex.join(greedy)}"
             holdfast("run", "-n", "a", "--stdin", "pipe", "sh", "-c", script, expect=0)
-            eventually(lambda: workload_pid("a") in group.pids())
+            eventually(lambda: root_pid("a") in group.pids())
             eventually(lambda: _members_were_seen("a"), why="the shim has looked at it")
             holdfast("send", "a", "go", expect=0)
         info = ended("a")

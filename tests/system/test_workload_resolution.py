@@ -253,7 +253,7 @@ def test_L11_what_a_shell_leaves_counts_only_when_named():
 
 
 def test_a_shell_that_computes_itself_is_the_workload_in_the_end():
-    with Watched(["sh", "-c", "while :; do :; done"]) as watched:
+    with Watched(["sh", "-c", "eval 'while :; do :; done'"]) as watched:
         assert watched.step()["resolution"] == "unresolved"
         watched.until(lambda: watched.resolution.kind is Kind.DIRECT, "it has used a second")
         assert watched.resolution.workload is not None

@@ -16,7 +16,7 @@ from holdfast.process.programs import (
     script_line,
     shell_code,
 )
-from holdfast.process.resolution import Kind, Resolution
+from holdfast.process.resolution import Kind, Resolution, Sought
 from holdfast.process.workload import resolve
 from holdfast.process.wrappers import TABLE, wrapper_of
 
@@ -213,9 +213,28 @@ def test_a_fork_that_has_not_execed_is_still_its_parent():
 
 
 def test_a_shell_without_children_is_unresolved_until_it_works_itself():
-    assert found([shell(10, 1, "while :; do :; done", cpu=0.3)]).kind is Kind.UNRESOLVED
-    busy = found([shell(10, 1, "while :; do :; done", cpu=1.2)])
+    assert found([shell(10, 1, 'eval "$LOOP"', cpu=0.3)]).kind is Kind.UNRESOLVED
+    busy = found([shell(10, 1, 'eval "$LOOP"', cpu=1.2)])
     assert busy.kind is Kind.DIRECT
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("script", "-qefc", "python train.py", "/dev/null"),
+        ("script", "--command", "python train.py"),
+        ("script", "--command=python train.py", "log"),
+        ("flock", "/tmp/lock", "-c", "python train.py"),
+        ("su", "someone", "-c", "python train.py"),
+    ],
+)
+def test_a_young_program_counts_where_the_text_of_its_wrapper_speaks_of_it(words):
+    wrapper = program(10, 1, words)
+    helper = program(11, 10, "utempter add", age=0.1)
+    assert found([wrapper, helper]).pending
+    answer = found([wrapper, program(11, 10, "python train.py", age=0.1)])
+    assert answer.workload is not None
+    assert answer.workload.identity.pid == 11
 
 
 def test_two_candidates_are_said_and_not_chosen_from():
@@ -294,7 +313,7 @@ def test_the_root_may_be_named_even_when_it_is_a_wrapper():
 
 def test_profile_names_are_a_hint_and_the_structure_is_the_fallback():
     tree = [shell(10, 1, "my-tool; true"), program(11, 10, "my-tool")]
-    answer = found(tree, profile_names=("claude",))
+    answer = found(tree, sought=Sought(("claude",)))
     assert answer.workload is not None
     assert answer.workload.comm == "my-tool"
 
@@ -309,14 +328,14 @@ AGAIN = program(
 )
 
 
-@pytest.mark.parametrize("options", [{}, {"profile_names": ("codex",)}, {"expected": "codex"}])
+@pytest.mark.parametrize("options", [{}, {"sought": Sought(("codex",))}, {"expected": "codex"}])
 def test_W2_codex_is_the_native_child_of_node(options):
     answer = found([CODEX, NATIVE], **options)
     assert answer.workload == NATIVE
     assert answer.wrappers == (CODEX,)
 
 
-@pytest.mark.parametrize("options", [{}, {"profile_names": ("gemini",)}, {"expected": "gemini"}])
+@pytest.mark.parametrize("options", [{}, {"sought": Sought(("gemini",))}, {"expected": "gemini"}])
 def test_W2_gemini_is_the_second_node_of_the_same_script(options):
     answer = found([GEMINI, AGAIN], **options)
     assert answer.workload == AGAIN
@@ -346,7 +365,7 @@ def test_a_tool_that_a_node_program_reads_from_is_not_its_workload():
 def test_a_young_node_program_may_yet_turn_out_a_launcher():
     young = program(10, 1, "node /c/.bin/codex exec hi", age=0.2)
     assert found([young]).pending
-    assert found([young], profile_names=("codex",)).pending
+    assert found([young], sought=Sought(("codex",))).pending
     assert found([young.replace(age_seconds=1.5)]).kind is Kind.DIRECT
     assert found([program(10, 1, ("node", "-e", "code"), age=0.1)]).kind is Kind.DIRECT
 
@@ -373,7 +392,7 @@ def test_L11_what_a_shell_leaves_is_its_workload_only_when_named():
 
 def test_W4_workers_of_a_root_that_exits_first_are_leftovers():
     worker = program(11, REAPER, "python train.py")
-    for options in ({}, {"expected": "python"}, {"profile_names": ("train.py",)}):
+    for options in ({}, {"expected": "python"}, {"sought": Sought(("train.py",))}):
         answer = found([worker], command=("python", "train.py"), **options)
         assert answer.kind is Kind.DIRECT
         assert answer.workload is not None
@@ -488,7 +507,7 @@ def test_a_found_workload_stays_found_beside_a_second_program():
 
 def test_an_ended_workload_stays_what_is_known_until_another_comes():
     stage = Stage()
-    root = shell(10, 1, "first; second")
+    root = shell(10, 1, 'eval "$BOTH"')
     one = stage.shows(root, program(11, 10, "first"))
     assert stage.shows(root).says_the_same(one)
     two = stage.shows(root, program(12, 10, "second"))
@@ -506,7 +525,7 @@ def test_W4_what_an_ended_workload_left_is_not_another_workload():
 
 def test_a_shell_that_runs_one_program_after_another_is_a_script():
     stage = Stage()
-    root = shell(10, 1, "for x in *; do work $x; done")
+    root = shell(10, 1, 'eval "$LOOP"')
     for pid in range(11, 11 + STAGES):
         stage.shows(root, program(pid, 10, "work x"))
         stage.shows(root)
@@ -526,7 +545,7 @@ def test_a_launcher_that_goes_on_without_its_child_was_none():
 
 
 def test_a_node_program_that_turns_out_a_launcher_is_one():
-    stage = Stage(profile_names=("codex",))
+    stage = Stage(sought=Sought(("codex",)))
     old = CODEX.replace(age_seconds=3.0)
     assert stage.shows(old).kind is Kind.DIRECT
     assert stage.shows(old, NATIVE.replace(age_seconds=0.1)).kind is Kind.RESOLVED
@@ -537,7 +556,7 @@ def test_L11_the_heir_of_a_root_is_searched_as_the_root_was():
     former = program(10, 1, "setsid sh -c 'python train.py; true'", image=6000)
     stage.shows(former)
     stage.finder.take_root(identity(11))
-    heir = shell(11, REAPER, "python train.py; python test.py")
+    heir = shell(11, REAPER, 'eval "$BOTH"')
     stage.shows(heir)
     after = stage.shows(heir, program(12, 11, "python train.py"))
     assert (after.kind, after.workload) == (Kind.RESOLVED, program(12, 11, "python train.py"))

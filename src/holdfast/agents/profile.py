@@ -10,7 +10,6 @@ from holdfast.record import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
-    from collections.abc import Sequence
 
     Path = tuple[str, ...]
     Json = dict[str, object]
@@ -75,11 +74,6 @@ class WorkloadName(Record):
     comm: tuple[str, ...] = ()
     cmdline: re.Pattern[str] | None = None
     relaunches: bool = False
-
-    def matches(self, comm: str, cmdline: Sequence[str]) -> bool:
-        if comm not in self.comm:
-            return False
-        return self.cmdline is None or self.cmdline.search(" ".join(cmdline)) is not None
 
 
 class Options(Record):

@@ -93,11 +93,11 @@ def _who(info: RunInfo) -> str:
     from holdfast.cli.terminal import printable
 
     workload, shim = info.workload or {}, info.shim or {}
-    comm = workload.get("comm") or (info.command or ["?"])[0]
+    who = f"{workload.get('comm')} {workload.get('pid')}"
+    if not workload:  # a wrapper was started, and what it is to start is not there yet
+        who = (info.command or ["?"])[0]
     ended = f"; ended: {info.outcome}" if info.outcome is not None else ""
-    return printable(
-        f"started {info.id}: {comm} {workload.get('pid')}, shim {shim.get('pid')}{ended}"
-    )
+    return printable(f"started {info.id}: {who}, shim {shim.get('pid')}{ended}")
 
 
 def warn_of_logout() -> None:

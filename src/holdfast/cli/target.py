@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import os
 import re
+import time
 
-from holdfast.errors import InvalidPid, NotFound
+from holdfast.errors import IdentityUnproven, InvalidPid, NotFound
 from holdfast.process.identity import ProcessIdentity
 from holdfast.record import Record
+from holdfast.run.facts import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from holdfast.manage.runs import Run
+
+RESOLVED_WITHIN_SECONDS = 5.0  # a wrapper's program counts after a second even if nothing tells
+_PAUSE_SECONDS = 0.05
+_MAY_YET_RESOLVE = (State.STARTING, State.RUNNING, State.STOPPING)
 
 _LIKE_A_TOKEN = re.compile(r"h[fp][0-9]+\.")
 _LIKE_A_NUMBER = re.compile(r"[+-]?[0-9][0-9_.]*")
@@ -53,12 +61,28 @@ def find_target(text: str) -> Target:
     from holdfast.manage.runs import Runs
 
     run = Runs().get(text)
-    workload = run.info().workload
-    if workload is None:
-        raise NotFound(
-            f"no process of run {text} is known", hint=f"holdfast status {text} says more"
-        )
-    return Target(ProcessIdentity.from_json(workload), run)
+    return Target(ProcessIdentity.from_json(_workload_of(run, text)), run)
+
+
+def _workload_of(run: Run, text: str) -> dict[str, Any]:
+    """A wrapper is not what is meant: its workload is waited for, a few seconds."""
+    deadline = time.monotonic() + RESOLVED_WITHIN_SECONDS
+    while True:
+        info = run.info()
+        if info.workload is not None:
+            return info.workload
+        if info.state in _MAY_YET_RESOLVE and time.monotonic() < deadline:
+            time.sleep(_PAUSE_SECONDS)
+        elif info.is_active:
+            raise IdentityUnproven(
+                f"which process of run {text} is its workload is not known; nobody was signalled",
+                hint=f"signal one by its token: `holdfast tree {text} --json` has them;"
+                " or stop it and run it again with --workload NAME",
+            )
+        else:
+            raise NotFound(
+                f"no process of run {text} is known", hint=f"holdfast status {text} says more"
+            )
 
 
 def is_path(text: str) -> bool:

@@ -138,9 +138,8 @@ def _describe(
     directory: RunDirectory, spec: RunSpec, facts: RunFacts, standing: Standing, closely: bool
 ) -> RunInfo:
     ending = standing.ending or {}
+    facts = _with_workload(spec, facts)
     workload = facts.workload
-    if workload is None and facts.resolution is None and facts.exec_failure is None:
-        workload = facts.root  # nobody has looked yet; `unresolved` is nobody
     log = _stat(directory.output_path)
     has_ended = standing.state is State.ENDED
     ended_at = facts.ended_at if facts.has_ended else None
@@ -195,6 +194,14 @@ def _describe(
         anomaly_count=facts.anomaly_count,
         log_bytes=None if log is None else log.st_size,
     )
+
+
+def _with_workload(spec: RunSpec, facts: RunFacts) -> RunFacts:
+    if facts.resolution is not None:
+        return facts  # of nearly all runs: nothing else is loaded
+    from holdfast.manage.resolving import with_workload
+
+    return with_workload(spec, facts)
 
 
 def _ended_by(ending: Json, has_ended: bool) -> EndedBy | None:

@@ -113,8 +113,6 @@ def _roles(facts: RunFacts) -> dict[str, Role]:
         *((wrapper, Role.WRAPPER) for wrapper in facts.wrappers),
         (facts.workload, Role.WORKLOAD),
     ]
-    if facts.root is not None and facts.workload is None and facts.resolution is None:
-        named.append((facts.root, Role.WORKLOAD))
     roles = {str(one["token"]): role for one, role in named if one is not None}
     shim = {} if facts.shim is None else {str(facts.shim["token"]): Role.SHIM}
     return {**shim, **roles}

@@ -240,9 +240,8 @@ def _say(facts: RunFacts, looks: dict[str, Look]) -> list[str]:
         if word == "root" and facts.workload and facts.workload["token"] == one["token"]:
             continue
         look = looks[one["token"]]
-        who = "workload" if word == "root" and facts.workload is None else word
         proof = f" ({look.proof.value})" if look.proof and look.verdict is Verdict.SAME else ""
         is_plain = look.verdict in (Verdict.SAME, Verdict.GONE) and look.proof is not Proof.BOOT
         detail = "" if is_plain else f": {look.evidence}"
-        said.append(f"{who} {one['pid']} {look.verdict.value}{proof}{detail}")
+        said.append(f"{word} {one['pid']} {look.verdict.value}{proof}{detail}")
     return said

@@ -16,7 +16,7 @@ from holdfast.process.identity import ProcessIdentity
 from holdfast.process.proc_details import Basics, KeptProcess
 from holdfast.process.procfs import TICKS_PER_SECOND, ProcessState
 from holdfast.process.programs import JAVASCRIPT, Program, base, interpreter, is_copy, is_unclear
-from holdfast.process.resolution import Kind, Resolution, unread
+from holdfast.process.resolution import Kind, Resolution, Sought, unread
 from holdfast.process.workload import LAUNCHED_WITHIN_SECONDS, resolve
 from holdfast.process.wrappers import is_shell, wrapper_of
 from holdfast.record import Record
@@ -51,14 +51,14 @@ class WorkloadFinder:
         *,
         command: tuple[str, ...] = (),
         expected: str | None = None,
-        profile_names: tuple[str, ...] = (),
+        sought: Sought | None = None,
         read: Callable[[Member], Program | None] | None = None,
     ) -> None:
         self.root = root
         self.resolution = Resolution(Kind.UNRESOLVED, None, (), "not looked for yet", pending=True)
         self._command = command
         self._expected = expected
-        self._profile_names = profile_names
+        self._sought = sought
         self._read = read or read_program
         self._last_root: Program | None = None
         self._former_roots: tuple[Program, ...] = ()
@@ -86,7 +86,7 @@ class WorkloadFinder:
             self.root,
             programs,
             expected=self._expected,
-            profile_names=self._profile_names,
+            sought=self._sought,
             command=self._command,
             last_root=self._last_root,
             own_workers=self._own_workers,
@@ -218,8 +218,12 @@ def _may_turn_out_a_launcher(program: Program, age: float | None) -> bool:
 
 
 def read_program(member: Member) -> Program | None:
-    """What a member runs, proven to be said about it; None when it is gone or can't be opened."""
-    identity = member.identity
+    """What a member runs; None when it is gone or can't be opened."""
+    return read_process(member.identity)
+
+
+def read_process(identity: ProcessIdentity) -> Program | None:
+    """What a process runs, proven to be said about it; None when it is gone or can't be opened."""
     try:
         with identity.hold() as held:
             files = KeptProcess(identity.pid, keep_all=False)

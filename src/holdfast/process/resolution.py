@@ -13,7 +13,7 @@ from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
 DEEPEST = 64  # levels that are looked at: a tree deeper than that is no chain of wrappers
@@ -68,6 +68,14 @@ def unread(root: ProcessIdentity, command: tuple[str, ...]) -> Program:
     """A root that was gone before anybody read it: what it was told to become."""
     comm = base(command[0])[:COMM_BYTES] if command else "?"
     return Program(root, 0, comm, ProcessState.DEAD, None, command)
+
+
+class Sought(Record):
+    """What is known beforehand about the workload: names, and how it starts."""
+
+    names: tuple[str, ...] = ()
+    fits: Callable[[str], object] | None = None  # asked about the whole command line
+    relaunches: bool = False  # the first of that name starts itself again: the second is meant
 
 
 class Scene:

@@ -21,12 +21,11 @@ from holdfast.process.programs import (
     label,
     names,
     script_line,
-    shell_code,
     stem,
     words,
 )
-from holdfast.process.resolution import DEEPEST, Kind, Resolution, Scene
-from holdfast.process.wrappers import SERVANTS, Wrapper, is_shell, wrapper_of
+from holdfast.process.resolution import DEEPEST, Kind, Resolution, Scene, Sought
+from holdfast.process.wrappers import SERVANTS, Wrapper, is_shell, text_of, wrapper_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def resolve(
     programs: Iterable[Program],
     *,
     expected: str | None = None,
-    profile_names: tuple[str, ...] = (),
+    sought: Sought | None = None,
     command: tuple[str, ...] = (),
     last_root: Program | None = None,
     own_workers: frozenset[ProcessIdentity] = frozenset(),
@@ -50,9 +49,10 @@ def resolve(
 ) -> Resolution:
     """Find the workload in one snapshot.
 
-    `expected` is the user's word and decides alone. `profile_names` are tried first, then the
-    structure. `command` and `last_root` tell what the root was when it has exited already.
-    `own_workers` were found to do the work themselves, though they look like wrappers.
+    `expected` is the user's word and decides alone. `sought` is what an agent's profile says: it
+    is tried first, then the structure. `command` and `last_root` tell what the root was when it
+    has exited already. `own_workers` were found to do the work themselves, though they look like
+    wrappers.
     """
     scene = Scene(
         root,
@@ -63,37 +63,51 @@ def resolve(
         orphans_count=orphans_count,
     )
     if expected is not None:
-        return _by_name(scene, (expected,)) or _not_found(scene, expected)
-    named = _by_name(scene, profile_names) if profile_names else None
-    return named or _by_structure(scene)
+        return _by_name(scene, Sought((expected,))) or _not_found(scene, expected)
+    if sought is None:
+        return _by_structure(scene)
+    named = _by_name(scene, sought)
+    if named is not None:
+        return named
+    found = _by_structure(scene)
+    if found.workload is not None and is_shell(wrapper_of(found.workload)):
+        # A script that starts the agent again and again is not meant: the agent is.
+        why = f"{found.workload} has not started {' or '.join(sought.names)} yet"
+        return _pending((*found.wrappers, found.workload), why)
+    return found
 
 
 # By name.
 
 
-def _by_name(scene: Scene, wanted: tuple[str, ...]) -> Resolution | None:
-    quoted = " or ".join(wanted)
-    if not scene.root_lives and _is_meant(scene.root, wanted):
+def _by_name(scene: Scene, sought: Sought) -> Resolution | None:
+    quoted = " or ".join(sought.names)
+    if not scene.root_lives and _is_meant(scene.root, sought):
+        if sought.relaunches:
+            why = f"{scene.root} starts itself again; it ended before that one was seen"
+            return Resolution(Kind.UNRESOLVED, None, (scene.root,), why)
         return _direct(scene.root, f"the root was {quoted}; it has exited")
-    tops = _topmost(scene, [p for p in scene.by_pid.values() if _is_meant(p, wanted)])
+    tops = _topmost(scene, [p for p in scene.by_pid.values() if _is_meant(p, sought)])
     if len(tops) > 1:
         above = {p.identity.pid: p for top in tops for p in scene.above(top)}
         wrappers = tuple(above[pid] for pid in sorted(above))
         return _ambiguous(wrappers, tops, f"more than one {quoted}")
     if not tops:
         return None
-    return _below_launchers(scene, tops[0], wanted, f"it is called {quoted}")
+    return _below_launchers(scene, tops[0], sought, f"it is called {quoted}")
 
 
-def _is_meant(program: Program, wanted: tuple[str, ...]) -> bool:
-    if is_unclear(program) or not any(is_called(program, name) for name in wanted):
+def _is_meant(program: Program, sought: Sought) -> bool:
+    if is_unclear(program) or not any(is_called(program, name) for name in sought.names):
+        return False
+    if sought.fits is not None and not sought.fits(" ".join(program.cmdline)):
         return False
     wrapper = wrapper_of(program)
     if wrapper is None or is_shell(wrapper):
         return True
     # npx is a node program, but whoever says `node` does not mean npx.
     script = script_line(program)
-    return not script or base(script[0]) in wanted
+    return not script or base(script[0]) in sought.names
 
 
 def _topmost(scene: Scene, matching: list[Program]) -> list[Program]:
@@ -111,17 +125,21 @@ def _not_found(scene: Scene, quoted: str) -> Resolution:
     return Resolution(Kind.UNRESOLVED, None, wrappers, why, pending=bool(scene.by_pid))
 
 
-def _below_launchers(scene: Scene, top: Program, wanted: tuple[str, ...], why: str) -> Resolution:
+def _below_launchers(scene: Scene, top: Program, sought: Sought, why: str) -> Resolution:
     """Down through programs of the same name that only start the real one (codex, gemini)."""
     wrappers = list(scene.above(top))
+    relaunches = sought.relaunches
     while len(wrappers) < DEEPEST:
         children = scene.children(top)
-        meant = [child for child in children if _is_meant(child, wanted)]
-        if len(meant) == 1 and _starts(top, meant[0]):
+        meant = [child for child in children if _is_meant(child, sought)]
+        if len(meant) == 1 and (relaunches or _starts(top, meant[0])):
             wrappers.append(top)
-            top = meant[0]
+            top, relaunches = meant[0], False
             continue
-        if not children and _may_yet_launch(top):
+        if relaunches and _is_younger(top, LAUNCHED_WITHIN_SECONDS):
+            return _pending((*wrappers, top), f"{top} starts itself again: that one is meant")
+        was_relaunched = sought.relaunches and not relaunches
+        if not children and not was_relaunched and _may_yet_launch(top):
             return _pending((*wrappers, top), f"{top} is young, and may only be a launcher")
         break
     return _found(scene, top, tuple(wrappers), why, outlives_root=True)
@@ -146,8 +164,12 @@ def _is_relaunch(above: Program, child: Program) -> bool:
 
 
 def _may_yet_launch(program: Program) -> bool:
-    young = program.age_seconds is not None and program.age_seconds < YOUNG_SECONDS
+    young = _is_younger(program, YOUNG_SECONDS)
     return young and interpreter(program) in JAVASCRIPT and bool(script_line(program))
+
+
+def _is_younger(program: Program, seconds: float) -> bool:
+    return program.age_seconds is not None and program.age_seconds < seconds
 
 
 # By structure.
@@ -160,7 +182,8 @@ def _by_structure(scene: Scene) -> Resolution:
     if not root.cmdline and root.exe is None:
         why = "what was started had ended before anybody could look at it"
         return Resolution(Kind.UNRESOLVED, None, (), why)
-    if wrapper_of(root) is None or root.identity in scene.own_workers:
+    does_work = root.identity in scene.own_workers or _is_script(root)
+    if does_work or wrapper_of(root) is None:
         return _direct(root, "the root was no wrapper; it has exited")
     why = f"{root} has exited; what a wrapper leaves is its workload only when it is named"
     return Resolution(Kind.UNRESOLVED, None, (root,), why)
@@ -168,7 +191,7 @@ def _by_structure(scene: Scene) -> Resolution:
 
 def _descend(scene: Scene, cursor: Program, wrappers: tuple[Program, ...]) -> Resolution:
     while len(wrappers) < DEEPEST:
-        if cursor.identity in scene.own_workers:
+        if cursor.identity in scene.own_workers or _is_script(cursor):
             return _found(scene, cursor, wrappers, f"{cursor} does the work itself")
         if is_unclear(cursor):
             return _pending((*wrappers, cursor), f"{cursor} can't be read at this moment")
@@ -184,6 +207,15 @@ def _descend(scene: Scene, cursor: Program, wrappers: tuple[Program, ...]) -> Re
                 return stopped
         wrappers, cursor = (*wrappers, cursor), below
     return _pending(wrappers, f"more than {DEEPEST} wrappers")
+
+
+def _is_script(program: Program) -> bool:
+    """Whether a `sh -c` is a script, by its text: a loop, several commands, a function."""
+    if not is_shell(wrapper_of(program)):
+        return False
+    from holdfast.process.shelltext import is_script  # few runs have such a shell
+
+    return is_script(program)
 
 
 def _end_of_descent(
@@ -227,7 +259,7 @@ def _is_settled(child: Program, wrapper: Program) -> bool:
         return True
     if wrapper_of(child) is not None:
         return True
-    text = shell_code(wrapper)
+    text = text_of(wrapper)
     return _ends_alike(wrapper, child) if text is None else _is_spoken_of(child, text)
 
 

@@ -24,11 +24,13 @@ class Wrapper(Record):
     reason: str  # how it starts its program
     verbs: tuple[str, ...] = ()  # a wrapper only with one of these words; () means always
     leaves: bool = False  # it may fork, exit and leave its program running, by design
+    takes_text: bool = False  # `-c TEXT` is a shell's text, as in `script -qefc TEXT`
 
 
 _EXECS = Wrapper("becomes its program: seen only until the exec")
 _WAITS = Wrapper("starts its program as a child and waits for it")
 _SHELL = Wrapper("runs the commands of its -c text as children")
+_HANDS_ON_TEXT = Wrapper("starts a shell with its -c text, and waits for it", takes_text=True)
 
 
 def _names(text: str) -> frozenset[str]:
@@ -51,11 +53,13 @@ TABLE: dict[str, Wrapper] = {
     "setsid": Wrapper("forks and exits at once when it leads its group", leaves=True),
     "daemonize": Wrapper("forks, exits, and leaves its program", leaves=True),
     # They stay as the parent.
-    **_each("timeout gtimeout time flock unshare nsenter strace ltrace script unbuffer", _WAITS),
+    **_each("timeout gtimeout time unshare nsenter strace ltrace unbuffer", _WAITS),
+    **_each("script flock", _HANDS_ON_TEXT),
     **_each("firejail bwrap tini docker-init dumb-init catatonit xvfb-run faketime", _WAITS),
     **_each("dbus-run-session proot fakeroot systemd-inhibit perf rlwrap setlock", _WAITS),
     # Their monitor stays above the program, to end its session or pass signals on.
-    **_each("sudo doas su runuser pkexec", _WAITS),
+    **_each("sudo doas pkexec", _WAITS),
+    **_each("su runuser", _HANDS_ON_TEXT),
     # Package runners: they find or install a program, then start it.
     **_each("npx npx-cli bunx pnpx uvx pipx corepack", _WAITS),
     **_each("npm npm-cli pnpm yarn", _waits_with("exec x dlx run run-script start test")),
@@ -114,6 +118,21 @@ def _has_verb(wrapper: Wrapper, arguments: tuple[str, ...]) -> bool:
     if not wrapper.verbs or not arguments:
         return True
     return any(word in wrapper.verbs for word in arguments[:_LOOKED_AT])
+
+
+def text_of(program: Program) -> str | None:
+    """The shell text that a wrapper is to run: of `sh -c TEXT`, and of `script -qefc TEXT`."""
+    text, wrapper = shell_code(program), wrapper_of(program)
+    if text is not None or wrapper is None or not wrapper.takes_text:
+        return text
+    line = words(program)
+    for at, word in enumerate(line[1:], 1):
+        if word.startswith("--command="):
+            return word.partition("=")[2]
+        is_short = word.startswith("-") and not word.startswith("--") and word.endswith("c")
+        if is_short or word == "--command":
+            return line[at + 1] if at + 1 < len(line) else None
+    return None
 
 
 def is_shell(wrapper: Wrapper | None) -> bool:

@@ -13,6 +13,7 @@ from holdfast.agents.resume import own_arguments
 from holdfast.agents.stream import StreamReader
 from holdfast.agents.transcript import TranscriptReader, find_transcript
 from holdfast.process.clock import boottime
+from holdfast.process.resolution import Sought
 from holdfast.run.events import Kind
 from holdfast.run.redaction import redact_text
 from holdfast.shim.watchers import Completion
@@ -46,9 +47,11 @@ class AgentWatch:
         output.on_lines.append(self._take_lines)
 
     @property
-    def workload_names(self) -> tuple[str, ...]:
-        """What the workload of this agent is called."""
-        return self._profile.workload.comm
+    def sought(self) -> Sought:
+        """How the workload of this agent is told."""
+        told = self._profile.workload
+        fits = None if told.cmdline is None else told.cmdline.search
+        return Sought(told.comm, fits, told.relaunches)
 
     def _take_lines(self, lines: Sequence[tuple[int, bytes]]) -> Sequence[tuple[int, bytes]]:
         until = boottime() + TURN_SECONDS

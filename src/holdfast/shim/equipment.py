@@ -45,7 +45,7 @@ def _watch_agent(supervisor: Supervisor, output: OutputWatch, observer: Observer
     from holdfast.shim.agent_watch import AgentWatch
 
     watch = AgentWatch(supervisor, output, str(supervisor.spec.agent))
-    observer.profile_names = watch.workload_names
+    observer.sought = watch.sought
     supervisor.before_ending.append(watch.last_look)
 
 

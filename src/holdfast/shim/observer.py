@@ -12,7 +12,8 @@ from holdfast.errors import HoldfastError
 from holdfast.process import procfs
 from holdfast.process.clock import boottime
 from holdfast.process.finder import WorkloadFinder
-from holdfast.process.resolution import Resolution
+from holdfast.process.programs import SHELLS, base
+from holdfast.process.resolution import Resolution, Sought
 from holdfast.process.wrappers import is_shell, wrapper_of
 from holdfast.run.events import Kind
 from holdfast.run.outcomes import StopCause
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from holdfast.shim.measuring import Measuring
     from holdfast.shim.supervisor import Supervisor
 
-EARLY_LOOKS_SECONDS = (0.02, 0.1, 0.3, 0.6, 1.0)  # a wrapper starts its workload soon after
-UNSETTLED_SECONDS = 1.0  # between looks while the workload may still appear
+# A wrapper starts its workload soon after itself, and a short one is soon gone again.
+EARLY_LOOKS_SECONDS = (0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.3, 0.5, 0.5)
+UNSETTLED_SECONDS = 0.5  # between looks while the workload may still appear, or turn out another
 UNSETTLED_LOOKS = 60
 THOROUGH_SECONDS = 60.0  # between looks at a calm tree that believe nothing
 
@@ -38,7 +40,7 @@ class Observer:
     """The eyes of one shim."""
 
     def __init__(self, supervisor: Supervisor) -> None:
-        self.profile_names: tuple[str, ...] = ()
+        self.sought: Sought | None = None  # by the agent's profile
         self._supervisor = supervisor
         self._seen = set(supervisor.journal.facts.members)
         self._meter: Measuring | None = None
@@ -67,7 +69,7 @@ class Observer:
             root.identity,
             command=self._supervisor.spec.command,
             expected=wanted.workload,
-            profile_names=self.profile_names,
+            sought=self.sought or _spoken_of(self._supervisor.spec.command),
         )
         self._recorded = None
         self._looks = 0
@@ -98,11 +100,8 @@ class Observer:
         loop = self._supervisor.loop
         if self._looks <= len(EARLY_LOOKS_SECONDS):
             loop.after("look", EARLY_LOOKS_SECONDS[self._looks - 1], self._look_early)
-        elif self._is_pending() and self._looks < UNSETTLED_LOOKS:
+        elif not self._is_settled() and self._looks < UNSETTLED_LOOKS:
             loop.after("look", UNSETTLED_SECONDS, self._look_early)
-
-    def _is_pending(self) -> bool:
-        return self._finder is not None and self._finder.resolution.pending
 
     def _sample(self) -> None:
         interval = self._supervisor.spec.wanted.sample_interval_seconds
@@ -158,8 +157,9 @@ class Observer:
             if found.workload is not None:
                 self._supervisor.record_end_of_former()
             self._supervisor.journal.record(Kind.WORKLOAD_RESOLVED, **_public(found))
+            chain = found.wrappers if found.workload is None else (*found.wrappers, found.workload)
             self._supervisor.shells = tuple(
-                wrapper.identity for wrapper in found.wrappers if is_shell(wrapper_of(wrapper))
+                program.identity for program in chain if is_shell(wrapper_of(program))
             )
             if held is not None:
                 self._supervisor.take_workload(held, outlives_root=found.outlives_root)
@@ -183,7 +183,8 @@ class Observer:
         if self._finder is None or self._finder.resolution.workload is not None:
             return
         root, wanted = self._finder.root, self._supervisor.spec.wanted
-        name = wanted.workload or " or ".join(self.profile_names) or "one"
+        names = () if self.sought is None else self.sought.names
+        name = wanted.workload or " or ".join(names) or "one"
         detail = f"no workload {name} appeared below root {root.pid}"
         detail += f" within {wanted.resolve_seconds:g} s: {self._finder.resolution.why}"
         self._supervisor.begin_stop(StopCause.REQUIRE_WORKLOAD, detail)
@@ -221,6 +222,19 @@ class Observer:
             return None
         use = self._measuring().sampler.memory(self._supervisor.tree.walk(), limit_bytes)
         return None if use is None else use.bytes
+
+
+def _spoken_of(command: tuple[str, ...]) -> Sought | None:
+    """The agents that a shell text in the command starts, in a loop or after other programs."""
+    if not any(base(word) in SHELLS for word in command):
+        return None
+    from holdfast.agents.table import COMMANDS
+    from holdfast.process.shelltext import read_script
+
+    texts = [word for word in command if " " in word]
+    scripts = [script for script in map(read_script, texts) if script is not None]
+    names = sorted({name for script in scripts for name in script.names() & COMMANDS.keys()})
+    return Sought(tuple(names)) if names else None
 
 
 def _public(found: Resolution) -> dict[str, Any]:

@@ -77,9 +77,18 @@ class Stopping:
         self.stop_tree(self._targets(), grace, polite, supervisor.finish, begun.get("by"))
 
     def _targets(self) -> tuple[ProcessIdentity, ...]:
-        """Whom to ask: the workload, and shells above it, which would go on to what comes next."""
-        held = self._supervisor.subject()
-        return (*self._supervisor.shells, held.identity) if held is not None else ()
+        """Whom to ask: the workload, and shells above it, which would go on to what comes next.
+
+        A `sh -c` that is the workload may trap the signal, and then waits for its own program.
+        """
+        held, shells = self._supervisor.subject(), self._supervisor.shells
+        if held is None:
+            return ()
+        if held.identity not in shells:
+            return (*shells, held.identity)
+        members = self._supervisor.tree.walk()
+        below = (one.identity for one in members if one.ppid == held.identity.pid)
+        return (*shells, held.identity, *below)
 
     def stop_tree(
         self,

@@ -89,7 +89,7 @@ class Supervisor:
         self.tell: Callable[..., None] = lambda _event, **_more: None  # --notify
         self.terminal: Ends | None = None  # of a --pty run
         self.use_terminal: Callable[[Ends], None] | None = None
-        self.shells: tuple[ProcessIdentity, ...] = ()  # wrappers that are shells
+        self.shells: tuple[ProcessIdentity, ...] = ()  # those of the chain that are `sh -c`
         self._workload_may_outlive = False
         self.root_is_child = False
         self._log_bytes = 0  # where this attempt's output begins
