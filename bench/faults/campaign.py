@@ -1,14 +1,12 @@
-"""A campaign of faults, each judged by what really happened. `make faults` runs it.
+"""A campaign of single faults, each judged by what really happened.
 
 At least 300 faults: every crash point with every victim, deaths at random times, PID reuse after
 a crash, another boot, a full disk, a damaged index, torn events. Bars: no wrong signal, no ending
-that did not happen, no output lost, no name left blocked. `--quick` takes a few of each kind.
+that did not happen, no output lost, no name left blocked. A quick one takes a few of each kind.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
 import random
 import shutil
 import sys
@@ -55,28 +53,22 @@ class Job(NamedTuple):
     run: Callable[[], list[tuple[str, str]]]  # violations: kind and text
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a few faults of each kind")
-    parser.add_argument("--seed", type=int, default=None, help="to do the same again")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 2)
-    parser.add_argument("--only", default="", help="kinds or names that contain this")
-    args = parser.parse_args()
-    seed = random.randrange(1 << 30) if args.seed is None else args.seed
-    jobs = [job for job in _jobs(args.quick, seed) if args.only in f"{job.kind} {job.name}"]
+def run(quick: bool, seed: int, workers: int, only: str) -> bool:
+    """Do them all, say what came of them; whether nothing was wrong."""
+    jobs = [job for job in _jobs(quick, seed) if only in f"{job.kind} {job.name}"]
     total = sum(job.faults for job in jobs)
-    print(f"{total} faults, seed {seed}, {args.workers} at once", flush=True)
+    print(f"{total} faults, seed {seed}, {workers} at once", flush=True)
     began = time.monotonic()
     done: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
-    with ThreadPoolExecutor(args.workers) as pool:
+    with ThreadPoolExecutor(workers) as pool:
         for job, violations in pool.map(lambda job: (job, job.run()), jobs):
             done[job.kind] += job.faults
             for kind, text in violations:
                 wrong[kind if kind in KINDS else OTHER] += 1
                 print(f"VIOLATION in {job.kind}, {job.name}: {text}", file=sys.stderr, flush=True)
     _report(done, wrong, time.monotonic() - began)
-    return 1 if wrong else 0
+    return not wrong
 
 
 def _report(done: Counter[str], wrong: Counter[str], seconds: float) -> None:
@@ -149,7 +141,3 @@ def _guarded(fault: Callable[[Path], None]) -> list[tuple[str, str]]:
         return [(OTHER, f"{type(error).__name__}: {error} (kept: {root})")]
     shutil.rmtree(root, ignore_errors=True)
     return []
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Faults, each judged by what really happened: `make faults`."""
