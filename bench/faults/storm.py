@@ -51,7 +51,7 @@ RIGHT = {
     "archive": {0, 3, 4},
     "recover": {0, 1},
     "recover --stop-orphans": {0, 1},
-    "clean": {0},
+    "clean": {0, 4},
     "status": {0, 3},
     "ls": {0},
 }

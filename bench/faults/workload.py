@@ -39,13 +39,13 @@ def _behave(kind: str, seconds: float) -> None:
             os.setsid()
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             if os.fork() == 0:
-                time.sleep(seconds + 20)
+                time.sleep(min(seconds, 3) + 3)
             os._exit(0)
         os.wait()
     elif kind == "forking":  # always a new process, each the child of the one before
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if os.fork() == 0:
-            _relay(end + 5)
+            _relay(time.monotonic() + min(seconds, 3) + 3)
     elif kind == "late":  # forks when it is asked to end
         signal.signal(signal.SIGTERM, lambda *_: _leave_one(seconds))
     while time.monotonic() < end:
@@ -64,7 +64,7 @@ def _relay(end: float) -> None:
 def _leave_one(seconds: float) -> None:
     if os.fork() == 0:
         os.setsid()
-        time.sleep(seconds + 20)
+        time.sleep(min(seconds, 3) + 3)
         os._exit(0)
     os._exit(0)
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import time
 
-from holdfast.errors import AlreadyRunning, Refused
+from holdfast.errors import AlreadyRunning, IdentityUnproven, Refused, Unavailable
 from holdfast.manage.info import RunInfo, read_run, seconds_of
 from holdfast.manage.launch import start_shim
+from holdfast.manage.standing import read_facts
 from holdfast.manage.stopping import stop_run
+from holdfast.manage.suspects import may_have_missed_a_fork, stamped_of
 from holdfast.manage.views import duration
 from holdfast.run.facts import State
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.manage.steps import Steps
     from holdfast.run.directory import RunDirectory
 
+_MOST_ADOPTERS = 3
 _HOLDS_THE_NAME = (State.STARTING, State.RUNNING, State.STOPPING, State.ORPHANED)
 
 
@@ -34,15 +37,53 @@ def free_the_name(
         _refuse_beside_the_living(directory, info, request)
         notice(f"an earlier run {request.name} ({info.id}) is unknown: {info.evidence}")
         return
-    over = info.state is State.ENDED and directory.is_marked_active()
-    if over or (info.state is State.STARTING and not directory.lock_is_held()):
-        # Over, but nobody recorded it yet; or its launcher gave up; or a restart is due.
-        yield from start_shim("adopt", directory.path)
-        info = read_run(directory)
+    info = yield from _settled(directory, info)
     if info.state in _HOLDS_THE_NAME:
         if not request.replace:
             raise already_running(info)
         yield from _replace(directory, info, request, notice)
+    _refuse_beside_suspects(directory, request)
+
+
+def _settled(directory: RunDirectory, info: RunInfo) -> Steps[RunInfo]:
+    """As it stands once somebody has recorded that it is over, if it is.
+
+    What nobody has recorded is not over: an adopter first ends what is left of its tree.
+    """
+    for _ in range(_MOST_ADOPTERS):
+        over = info.state is State.ENDED and directory.is_marked_active()
+        if not over and (info.state is not State.STARTING or directory.lock_is_held()):
+            return info
+        # Over, but nobody recorded it yet; or its launcher gave up; or a restart is due.
+        yield from start_shim("adopt", directory.path)
+        info = read_run(directory)
+        if info.state is not State.ENDED or info.is_recorded:
+            return info
+    raise Unavailable(
+        f"{info.name} ({info.id}) is over, but whoever is to record that dies",
+        hint=f"holdfast status {info.id}; try again",
+        run=info.id,
+    )
+
+
+def _refuse_beside_suspects(directory: RunDirectory, request: StartRequest) -> None:
+    """Its shim died: a process that was forked then may be in nobody's record, and live.
+
+    The stamp proves nothing, so nobody is signalled; it is enough not to start a second copy.
+    """
+    facts, wanted = read_facts(directory), directory.read_spec().wanted
+    if wanted.leftovers == "keep" or not may_have_missed_a_fork(facts):
+        return
+    stamped = stamped_of(directory.home, directory.id)
+    if stamped:
+        pids = ", ".join(f"{one['pid']} {one['comm']}" for one in stamped)
+        raise IdentityUnproven(
+            f"{request.name} ({directory.id}) may be alive: {pids} carries its stamp, and its shim"
+            " died, so that nobody saw every process that it started",
+            hint=f"holdfast tree {directory.id}; `holdfast signal TERM TOKEN` ends one, rm --force"
+            " gives the name free on your word",
+            run=directory.id,
+        )
 
 
 def _refuse_beside_the_living(

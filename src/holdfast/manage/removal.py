@@ -19,7 +19,7 @@ from holdfast.errors import (
 from holdfast.manage.deletion import delete, size_of
 from holdfast.manage.standing import read_facts
 from holdfast.manage.survivors import refusal, survivors_of
-from holdfast.manage.suspects import recorded_tokens
+from holdfast.manage.suspects import may_have_missed_a_fork, recorded_tokens, stamped_of
 from holdfast.process.identity import ProcessIdentity, Verdict
 from holdfast.record import Record
 from holdfast.run.claims import claim_key, claim_name, find_name
@@ -98,8 +98,7 @@ def remove_run(
         raise _supervised(directory, spec)
     with lock or _Unlocked():
         crash_point("remover.locked")
-        stamped = (suspects or {}).get(directory.id, ())
-        evidence = _check(directory, spec, force, stamped, left)
+        evidence = _check(directory, spec, force, _stamped(directory, suspects), left)
         _check_worktree(directory, spec)
         if before is not None:
             before(directory)
@@ -259,6 +258,18 @@ def _check(
             evidence="; ".join(unclear),
         )
     return f"removed on your word, though {'; '.join(unclear)}"
+
+
+def _stamped(
+    directory: RunDirectory, suspects: Mapping[str, Sequence[Json]] | None
+) -> Sequence[Json]:
+    """Who carries its stamp: looked for again, under the lock, where its record may lack some."""
+    try:
+        if may_have_missed_a_fork(read_facts(directory)):
+            return stamped_of(directory.home, directory.id)
+    except (HoldfastError, OSError):
+        pass
+    return (suspects or {}).get(directory.id, ())
 
 
 def _check_worktree(directory: RunDirectory, spec: RunSpec | None) -> None:

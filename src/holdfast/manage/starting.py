@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.errors import HoldfastError, Unavailable
+from holdfast.errors import HoldfastError, RunNotFound, Unavailable
 from holdfast.manage.claiming import wait_for_key, wait_for_name
 from holdfast.manage.launch import start_shim
 from holdfast.process.paths import absolute
@@ -79,7 +79,11 @@ def _free_the_name(
     if latest is not None and RunDirectory(home, latest).exists():
         from holdfast.manage.predecessor import free_the_name
 
-        yield from free_the_name(RunDirectory(home, latest), request, notice)
+        try:
+            yield from free_the_name(RunDirectory(home, latest), request, notice)
+        except (RunNotFound, FileNotFoundError):
+            if os.path.lexists(RunDirectory(home, latest).path):
+                raise  # else it was removed meanwhile, by whom saw that nothing of it is alive
     if os.path.exists(home.abandoned_path):  # looked at last: a removal by force writes it first
         from holdfast.manage.abandoned import refuse_beside_abandoned
 

@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from holdfast.process.members import Member
     from holdfast.run.facts import RunFacts
     from holdfast.run.home import Home
 
@@ -30,20 +31,37 @@ def suspects_by_run(home: Home) -> dict[str, list[Json]]:
     stamped = [(run_id, member) for run_id, member in find_stamped() if is_id(run_id)]
     if not stamped:
         return {}
-    known = _known(home, {run_id for run_id, _ in stamped})
+    known = _known(home, {*home.run_ids(active=True), *(run_id for run_id, _ in stamped)})
     suspects: dict[str, list[Json]] = {}
     for run_id, member in stamped:
         if member.identity.token in known or not RunDirectory(home, run_id).exists():
             continue
-        document = {**member.identity.to_json(), "comm": member.comm, "state": member.state.value}
-        suspects.setdefault(run_id, []).append(document)
+        suspects.setdefault(run_id, []).append(_document(member))
     return suspects
 
 
+def may_have_missed_a_fork(facts: RunFacts) -> bool:
+    """Whether its tree was for a time without its subreaper: then the record may lack a process."""
+    return facts.root is not None and (facts.adopted or not facts.has_ended)
+
+
+def stamped_of(home: Home, run_id: str) -> list[Json]:
+    """PROCESS of everybody who carries the stamp of that run, and is of no other active run."""
+    stamped = [member for stamp, member in find_stamped() if stamp == run_id]
+    if not stamped:
+        return []
+    others = _known(home, {*home.run_ids(active=True)} - {run_id})
+    return [_document(one) for one in stamped if one.identity.token not in others]
+
+
+def _document(member: Member) -> Json:
+    return {**member.identity.to_json(), "comm": member.comm, "state": member.state.value}
+
+
 def _known(home: Home, run_ids: set[str]) -> set[str]:
-    """The tokens that active runs, and the stamped ones, have recorded."""
+    """The tokens that these runs have recorded."""
     known: set[str] = set()
-    for run_id in {*home.run_ids(active=True), *run_ids}:
+    for run_id in run_ids:
         try:
             known |= recorded_tokens(fold(RunDirectory(home, run_id).read_events().events))
         except (HoldfastError, OSError):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 STAMP = "HOLDFAST_RUN_ID"
 _MOST_KIN = 32  # two descriptors each, and never more than a part of ours
 _KIN_SHARE = 16
+_MOST_LOOKS = 5
 
 
 class Member(Record):
@@ -289,16 +290,42 @@ def find_suspects(run_id: str, known: Callable[[ProcessIdentity], bool]) -> Iter
 
 
 def find_stamped() -> Iterator[tuple[str, Member]]:
-    """Every process that carries a run's stamp, ourselves aside, with that stamp."""
-    for pid in procfs.all_pids():
-        try:
-            stamp = procfs.environment(pid).get(STAMP) if pid != os.getpid() else None
-            if stamp is None:
+    """Every process that carries a run's stamp, ourselves aside, with that stamp.
+
+    Looks again for those that came to be during the look, so that one which lives on in one child
+    after the other is met; and again at whoever shows nothing in the middle of an exec.
+    """
+    seen = {os.getpid()}
+    for _ in range(_MOST_LOOKS):
+        fresh = [pid for pid in procfs.all_pids() if pid not in seen]
+        if not fresh:
+            return
+        for pid in fresh:
+            environment = _environment(pid)
+            if environment is None:
                 continue
-            with hold_pid(pid) as held:
-                member = _describe(held)
-                # Read again: the number may have become another's before it was held.
-                if member is not None and procfs.environment(pid).get(STAMP) == stamp:
-                    yield stamp, member
-        except HoldfastError:  # ended, or another user's
-            continue
+            seen.add(pid)
+            stamp = environment.get(STAMP)
+            member = None if stamp is None else _stamped_member(pid, stamp)
+            if stamp is not None and member is not None:
+                yield stamp, member
+
+
+def _environment(pid: int) -> dict[str, str] | None:
+    """None: it shows nothing now, and may be in the middle of an exec. A kernel thread never is."""
+    try:
+        found = procfs.environment(pid)
+    except HoldfastError:  # ended, or another user's
+        return {}
+    return found if found or procfs.executable(pid) is None else None
+
+
+def _stamped_member(pid: int, stamp: str) -> Member | None:
+    try:
+        with hold_pid(pid) as held:
+            member = _describe(held)
+            # Read again: the number may have become another's before it was held.
+            is_still = procfs.environment(pid).get(STAMP) == stamp
+            return member if is_still else None
+    except HoldfastError:
+        return None
