@@ -1,7 +1,9 @@
 """Runs git, without blocking an event loop and without asking anybody anything. The only file
 that does.
 
-A git that takes too long, or whose caller gives up, is ended: it tidies up after itself then.
+A repository's configuration can name programs, and a run that worked in it may have written that:
+only a checkout, which the user asks for, runs them (docs/decisions/0034). A git that takes too
+long, or whose caller gives up, is ended: it tidies up after itself then.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from holdfast.record import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from holdfast.manage.steps import Steps
 
@@ -38,6 +40,18 @@ REPOSITORY_VARIABLES = frozenset(
         "QUARANTINE_PATH", "REPLACE_REF_BASE", "SHALLOW_FILE", "WORK_TREE",
     )
 )  # fmt: skip
+
+
+# What the look at a repository keeps of the caller's: where its own configuration and programs are.
+_KEPT_VARIABLES = frozenset(
+    f"GIT_{name}" for name in ("CONFIG_GLOBAL", "CONFIG_SYSTEM", "CONFIG_NOSYSTEM", "EXEC_PATH")
+)
+_NO_PROGRAMS = (
+    *("--no-pager", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}"),
+    *("-c", "maintenance.auto=false", "-c", "gc.auto=0"),
+)
+_FILTER_PARTS = {"clean": "", "smudge": "", "process": "", "required": "false"}
+_USERS_OWN = ("system", "global")
 
 
 class Said(Record):
@@ -66,19 +80,65 @@ class Said(Record):
 
 
 def git(
-    directory: str, *words: str, seconds: float = SECONDS, ceiling: str | None = None
+    directory: str,
+    *words: str,
+    seconds: float = SECONDS,
+    ceiling: str | None = None,
+    without_filters: Sequence[str] = (),
 ) -> Steps[Said]:
-    """Run `git WORDS` there. `ceiling`: a repository is looked for below that directory only."""
+    """Run `git WORDS` there, and no program that the repository names.
+
+    `ceiling`: a repository is looked for below that directory only. `without_filters`: what
+    `find_filters` found; for commands that read files of a checkout.
+    """
+    environment = {**_bare_environment(os.environ), **_switched_off(without_filters)}
+    if ceiling is not None:
+        environment["GIT_CEILING_DIRECTORIES"] = ceiling
+    return (yield from _run([*_NO_PROGRAMS, "-C", directory, *words], environment, seconds))
+
+
+def check_out(directory: str, *words: str) -> Steps[Said]:
+    """Run a git that makes a checkout: with the hooks and filters of the user's repository."""
+    words = ("-c", "core.fsmonitor=false", "-C", directory, *words)
+    return (yield from _run(words, _environment(os.environ), CHECKOUT_SECONDS))
+
+
+def find_filters(directory: str, ceiling: str) -> Steps[list[str]]:
+    """The filters that the repository's own configuration defines: programs for `git status`."""
+    asked = ("config", "--null", "--show-scope", "--name-only", "--get-regexp", r"^filter\.")
+    said = yield from git(directory, *asked, ceiling=ceiling)
+    if said.code not in (0, 1):  # 1: there are none
+        raise Unavailable(
+            f"git can't say which programs {directory} would run: {said.complaint}",
+            hint="git 2.26 or later is needed",
+        )
+    words = said.output.split("\0")[:-1]
+    found = zip(words[::2], words[1::2], strict=True)
+    names = {key.rpartition(".")[0] for scope, key in found if scope not in _USERS_OWN}
+    return sorted(names - {"filter"})
+
+
+def _switched_off(filters: Sequence[str]) -> dict[str, str]:
+    """As variables: a name may hold any character."""
+    settings = [
+        (f"{name}.{part}", value) for name in filters for part, value in _FILTER_PARTS.items()
+    ]
+    variables = {"GIT_CONFIG_COUNT": str(len(settings))} if settings else {}
+    for place, (key, value) in enumerate(settings):
+        variables[f"GIT_CONFIG_KEY_{place}"] = key
+        variables[f"GIT_CONFIG_VALUE_{place}"] = value
+    return variables
+
+
+def _run(words: Sequence[str], environment: dict[str, str], seconds: float) -> Steps[Said]:
     import subprocess
     import tempfile
 
-    environment = _environment(os.environ)
-    if ceiling is not None:
-        environment["GIT_CEILING_DIRECTORIES"] = ceiling
+    verb = words[words.index("-C") + 2]
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as error:
         try:
             process = subprocess.Popen(
-                ["git", "-C", directory, *words],
+                ["git", *words],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -86,7 +146,7 @@ def git(
             )
         except FileNotFoundError:
             raise Unavailable("git is not installed", hint="--worktree needs it") from None
-        code = yield from _wait_for(process, words[0], seconds)
+        code = yield from _wait_for(process, verb, seconds)
         output.seek(0)
         error.seek(0)
         return Said(code, _text(output.read()), _text(error.read()))
@@ -97,6 +157,17 @@ def _environment(ours: Mapping[str, str]) -> dict[str, str]:
     # Nobody is there to answer; and a look must not write.
     quiet = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
     return {**kept, **quiet}
+
+
+def _bare_environment(ours: Mapping[str, str]) -> dict[str, str]:
+    """Without the variables that name programs; and nothing is fetched, which would run some."""
+    kept = {
+        name: value
+        for name, value in _environment(ours).items()
+        if not name.startswith("GIT_") or name in _KEPT_VARIABLES
+    }
+    quiet = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
+    return {**kept, **quiet, "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
 
 
 def _wait_for(process: subprocess.Popen[bytes], verb: str, seconds: float) -> Steps[int]:

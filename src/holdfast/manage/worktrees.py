@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from holdfast.errors import Failed, HoldfastError, LockBusy, Refused, WrongUse
-from holdfast.manage.git import CHECKOUT_SECONDS, Said, git
+from holdfast.manage.git import CHECKOUT_SECONDS, Said, check_out, find_filters, git
 from holdfast.manage.repository import check_branch, find_branch, find_repository
 from holdfast.manage.steps import Wait, run_steps
 from holdfast.manage.worktree_notes import (
@@ -28,6 +28,7 @@ from holdfast.run.locks import take_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from holdfast.manage.repository import Branch, Repository
@@ -91,7 +92,7 @@ def _check_out(repository: Repository, worktree: Worktree, branch: Branch) -> St
         words += ["-b", branch.name, worktree.path, branch.tracks or branch.base]
     else:
         words += [worktree.path, branch.name]
-    said = yield from git(repository.cwd, *words, seconds=CHECKOUT_SECONDS)
+    said = yield from check_out(repository.cwd, *words)
     if not said.is_well:
         raise Failed(
             f"no worktree of {branch.name}: git says: {said.complaint}",
@@ -168,9 +169,11 @@ def _remove(home: Home, worktree: Worktree) -> Steps[None]:
     said = yield from _inside(worktree, "rev-parse", "--git-common-dir")
     common = os.path.realpath(os.path.join(worktree.path, said.text))
     lock = yield from _lock(home, common)
+    filters = yield from find_filters(worktree.path, _ceiling(worktree))
     with lock:
         # Without --force git refuses what is not clean: it looks again, at the last moment.
-        said = yield from git(common, "worktree", "remove", worktree.path, seconds=CHECKOUT_SECONDS)
+        words = ("worktree", "remove", worktree.path)
+        said = yield from git(common, *words, seconds=CHECKOUT_SECONDS, without_filters=filters)
     if not said.is_well:
         raise Refused(f"git keeps the worktree {worktree.path}: {said.complaint}")
 
@@ -191,14 +194,28 @@ def _why_kept(home: Home, worktree: Worktree) -> Steps[str | None]:
             return f"{what} is under way in {worktree.path}; finish or abort it there"
     if os.path.isdir(f"{own}/modules"):
         return f"submodules were fetched into {worktree.path}; see that their commits are pushed"
-    changed = yield from _inside(
-        worktree, "status", "--porcelain", "--untracked-files=all", "--ignore-submodules=none"
-    )
+    nested = yield from _nested_repository(worktree)
+    if nested is not None:
+        return f"{nested} in {worktree.path} is a repository of its own; see that nothing is lost"
+    filters = yield from find_filters(worktree.path, _ceiling(worktree))
+    words = ("status", "--porcelain", "--untracked-files=all", "--ignore-submodules=none")
+    changed = yield from _inside(worktree, *words, without_filters=filters)
     if not changed.is_well or changed.text:
         count = len(changed.text.splitlines())
         changes = f"{count} uncommitted {_plural(count, 'change')}"
         return f"{worktree.path} has {changes}; commit there first"
     return (yield from _unmerged(worktree))
+
+
+def _nested_repository(worktree: Worktree) -> Steps[str | None]:
+    """A repository that is recorded as a submodule and lies in the checkout: git would look into
+    it, with the programs that its own configuration names."""
+    listed = yield from _inside(worktree, "ls-files", "--stage", "-z")
+    for entry in listed.output.split("\0"):
+        mode, _, path = entry.partition("\t")
+        if mode.startswith("160000 ") and os.path.lexists(f"{worktree.path}/{path}/.git"):
+            return path
+    return None
 
 
 def _unmerged(worktree: Worktree) -> Steps[str | None]:
@@ -233,10 +250,15 @@ def _used_by(home: Home, worktree: Worktree) -> str | None:
     return None
 
 
-def _inside(worktree: Worktree, *words: str) -> Steps[Said]:
-    # Without its .git file, git would find a repository further up: the user's own.
-    ceiling = os.path.dirname(os.path.realpath(worktree.path))
-    return (yield from git(worktree.path, *words, ceiling=ceiling))
+def _inside(worktree: Worktree, *words: str, without_filters: Sequence[str] = ()) -> Steps[Said]:
+    ceiling = _ceiling(worktree)
+    steps = git(worktree.path, *words, ceiling=ceiling, without_filters=without_filters)
+    return (yield from steps)
+
+
+def _ceiling(worktree: Worktree) -> str:
+    """Without its .git file, git would find a repository further up: the user's own."""
+    return os.path.dirname(os.path.realpath(worktree.path))
 
 
 # --- what a launcher that died left behind --------------------------------------------------
