@@ -113,7 +113,7 @@ def test_D2_a_required_workload_that_never_came(holdfast):
     _dies_at("shim.before-ended", holdfast, *words)
     shim_is_dead("a")
     final = _same_when_recovered(holdfast)
-    assert (final.outcome, final.ended_by) == ("failed", "holdfast")
+    assert (final.outcome, final.ended_by) == ("failed", "itself")
 
 
 @pytest.mark.parametrize("code", [0, 7])

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from holdfast.cli.terminal import duration, printable
-from holdfast.manage.info import read_facts
 from holdfast.process.signals import signal_name
 from holdfast.run.outcomes import Outcome, run_exit_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.manage.info import RunInfo
-    from holdfast.run.directory import RunDirectory
 
 _NEEDS_A_REASON = (
     Outcome.TIMED_OUT,
@@ -21,11 +19,10 @@ _NEEDS_A_REASON = (
 )
 
 
-def exit_code_of(directory: RunDirectory, info: RunInfo) -> int:
+def exit_code_of(info: RunInfo) -> int:
     """The run's code; for a run that has ended."""
     assert info.outcome is not None
-    cause = read_facts(directory).stop_cause
-    return run_exit_code(info.outcome, info.exit_code, info.signal, cause)
+    return run_exit_code(info.outcome, info.exit_code, info.signal, info.stop_reason)
 
 
 def describe(info: RunInfo) -> str:

@@ -69,7 +69,7 @@ def stay(run: Run, args: Namespace) -> int:
             raise
         hint = f"it does not harm the run: holdfast status {run.id}"
         raise Failed(f"the output can't be written: {lost}", hint=hint) from lost
-    code = exit_code_of(run.directory, info)
+    code = exit_code_of(info)
     why = reason(info, code)
     if why is not None and not args.quiet:
         streams.complain(f"holdfast: {why}")

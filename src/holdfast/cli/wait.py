@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from holdfast.cli.parser import Parser
     from holdfast.manage.info import RunInfo
-    from holdfast.manage.runs import Run
 
 EXITS_AS_RUN = True
 TIME_IS_UP = 75
@@ -44,7 +43,7 @@ def run(args: Namespace) -> int:
     infos = runs.wait(chosen, any=args.any, timeout=timeout)
     ended = [not info.is_active for info in infos]
     time_is_up = not (any(ended) or not ended if args.any else all(ended))
-    codes = [exit_code_of(run.directory, info) for run, info, over in _zip(chosen, infos) if over]
+    codes = [exit_code_of(info) for info in infos if info.outcome is not None]
     if args.json:
         documents = [info.to_json() for info in infos]
         streams.say_json({"schema": 1, "runs": documents, "timed_out": time_is_up})
@@ -53,11 +52,6 @@ def run(args: Namespace) -> int:
     if time_is_up:
         return TIME_IS_UP
     return next((code for code in codes if code), 0)
-
-
-def _zip(chosen: list[Run], infos: list[RunInfo]) -> list[tuple[Run, RunInfo, bool]]:
-    pairs = zip(chosen, infos, strict=True)
-    return [(run, info, info.outcome is not None) for run, info in pairs]
 
 
 def _show(args: Namespace, infos: list[RunInfo], codes: list[int]) -> None:

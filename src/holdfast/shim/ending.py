@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from holdfast.run.directory import RunDirectory
     from holdfast.run.facts import RunFacts
+    from holdfast.run.outcomes import Ending
     from holdfast.run.spec import RunSpec
     from holdfast.shim.supervisor import Supervisor
 
@@ -108,7 +109,7 @@ def describe(supervisor: Supervisor) -> dict[str, Any]:
     outcome = ending["outcome"]
     who = "workload" if supervisor.workload_outlived_root else "root"
     said = "" if outcome is Outcome.NEVER_STARTED else explain(own, who)
-    evidence = [*supervisor.evidence, *_missed(supervisor), oom_evidence, said]
+    evidence = [*supervisor.evidence, _missed(supervisor, ending), oom_evidence, said]
     return {
         **ending,
         "evidence": "; ".join(text for text in evidence if text),
@@ -136,8 +137,6 @@ def conclude(
 
     `loss` counts only where the outcome is lost.
     """
-    if stop_cause is None and failure is None and _missed_workload(spec, facts):
-        stop_cause = StopCause.REQUIRE_WORKLOAD
     ending = decide_outcome(
         stop_cause=stop_cause,
         exit_code=own.exit_code if failure is None else int(failure["exit_code"]),
@@ -147,6 +146,8 @@ def conclude(
         oom_killed=bool(oom_killed),
         signalled_by_us=signalled_by_us,
     )
+    if stop_cause is None and failure is None and _missed_workload(spec, facts, ending):
+        stop_cause, ending = StopCause.REQUIRE_WORKLOAD, ending.replace(outcome=Outcome.FAILED)
     if _is_root(facts.workload, facts.root):
         workload_exit = root_exit
     return {
@@ -186,17 +187,18 @@ def _is_root(workload: dict[str, Any] | None, root: dict[str, Any] | None) -> bo
     return workload is not None and root is not None and workload["token"] == root["token"]
 
 
-def _missed_workload(spec: RunSpec, facts: RunFacts) -> bool:
-    return spec.wanted.require_workload and facts.workload is None
+def _missed_workload(spec: RunSpec, facts: RunFacts, ending: Ending) -> bool:
+    """Whether it exited by itself and the workload that was required had never come."""
+    missed = spec.wanted.require_workload and facts.workload is None
+    return missed and ending.outcome in (Outcome.SUCCEEDED, Outcome.FAILED)
 
 
-def _missed(supervisor: Supervisor) -> list[str]:
-    spec, failure = supervisor.spec, supervisor.exec_failure
-    if supervisor.stop_cause is not None or failure is not None:
-        return []
-    if not _missed_workload(spec, supervisor.journal.facts):
-        return []
-    return [f"no workload {spec.wanted.workload} was ever seen"]
+def _missed(supervisor: Supervisor, ending: dict[str, Any]) -> str:
+    if supervisor.stop_cause is not None or ending["stop_reason"] is None:
+        return ""
+    spec, root = supervisor.spec, supervisor.journal.facts.root or {}
+    name = spec.wanted.workload or spec.agent or "that was required"
+    return f"no workload {name} was ever seen below root {root.get('pid')}, which ended by itself"
 
 
 def _signalled_by_us(supervisor: Supervisor, own: exits.ExitFacts) -> bool:
