@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -144,3 +145,15 @@ def environment_of(name: str) -> dict[str, str]:
     data = eventually(path.read_bytes, why="its exec is over")
     pairs = (entry.partition(b"=") for entry in data.split(b"\0") if entry)
     return {os.fsdecode(key): os.fsdecode(value) for key, _, value in pairs}
+
+
+@contextlib.contextmanager
+def kill_later(name: str) -> Iterator[None]:
+    """What a run has started is killed at the end, for a test that takes its record away."""
+    pids = (shim_pid(name), workload_pid(name))
+    try:
+        yield
+    finally:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)

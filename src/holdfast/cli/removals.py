@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from holdfast.cli import streams
-from holdfast.cli.selectors import choose, has_selector, select
+from holdfast.cli.selectors import choose, has_selector, select, still_there
 from holdfast.cli.terminal import printable
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, RunNotFound
 from holdfast.manage.retention import KEEP_TAG
 
 TYPE_CHECKING = False
@@ -54,8 +54,8 @@ def runs_to_remove(args: Namespace, runs: Runs) -> list[Attempt]:
     says_state = args.state is not None or args.outcome is not None
     found = select(args, runs.home, active=None if says_state else False)
     return [
-        Attempt(info.name or info.id, runs.get(info.id))
-        for info in reversed(found)
+        Attempt(info.name or info.id, run)
+        for info, run in still_there(reversed(found), runs)
         if KEEP_TAG not in info.tags
     ]
 
@@ -63,7 +63,10 @@ def runs_to_remove(args: Namespace, runs: Runs) -> list[Attempt]:
 def _attempt(name: str, found: Run | HoldfastError) -> Attempt:
     if isinstance(found, HoldfastError):
         return Attempt(name, None, found)
-    return Attempt(found.info().name or name, found)
+    try:
+        return Attempt(found.info().name or name, found)
+    except RunNotFound as error:  # somebody else was faster
+        return Attempt(name, None, error)
 
 
 def finish(attempts: list[Attempt], verb: str, args: Namespace) -> int:

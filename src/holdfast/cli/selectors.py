@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from holdfast.errors import HoldfastError, InvalidOption, WrongUse
+from holdfast.errors import HoldfastError, InvalidOption, RunNotFound, WrongUse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterable, Iterator
 
     from holdfast.cli.parser import Parser
     from holdfast.manage.info import RunInfo
@@ -63,7 +64,16 @@ def choose(args: Namespace, runs: Runs) -> list[tuple[str, Run | HoldfastError]]
         return _named(args.run, runs)
     only_active = args.state is None and args.outcome is None
     found = select(args, runs.home, active=True if only_active else None)
-    return [(info.name or info.id, runs.get(info.id)) for info in reversed(found)]
+    return [(info.name or info.id, run) for info, run in still_there(reversed(found), runs)]
+
+
+def still_there(found: Iterable[RunInfo], runs: Runs) -> Iterator[tuple[RunInfo, Run]]:
+    """The runs that a selector found, less those that were removed since."""
+    for info in found:
+        try:
+            yield info, runs.get(info.id)
+        except RunNotFound:
+            continue
 
 
 def _named(references: list[str], runs: Runs) -> list[tuple[str, Run | HoldfastError]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.cli import streams
 from holdfast.cli.selectors import add_selectors, choose
 from holdfast.cli.stopped import Attempted, attempt
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, RunNotFound
 from holdfast.manage.launch import allow_fork
 from holdfast.manage.runs import Runs
 from holdfast.manage.steps import run_together
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from holdfast.cli.parser import Parser
+    from holdfast.manage.runs import Run
 
 
 def add_arguments(parser: Parser) -> None:
@@ -30,7 +31,8 @@ def add_arguments(parser: Parser) -> None:
     add_selectors(parser, "every active run")
     parser.epilog = (
         "Several runs are stopped at once. Of a run that has ended, what it\n"
-        "left alive (--leftovers keep) is stopped; if nothing is left, that is exit 0.\n"
+        "left alive (--leftovers keep) is stopped; if nothing is left, that is exit 0, and\n"
+        "so it is when the run is removed meanwhile.\n"
         "exit codes: 1 a process survives, 4 nobody can tell what is alive; of several runs, the\n"
         "first that is not 0, in the order given"
     )
@@ -47,7 +49,7 @@ def run(args: Namespace) -> int:
     attempts = [
         Attempted(name, error=found)
         if isinstance(found, HoldfastError)
-        else Attempted(found.info().name or name, found)
+        else Attempted(_name(name, found), found)
         for name, found in chosen
     ]
     operations = [attempt(one, grace, signal) for one in attempts]
@@ -59,6 +61,13 @@ def run(args: Namespace) -> int:
     else:
         _show(attempts, args.quiet)
     return next((one.exit_code for one in attempts if one.exit_code), 0)
+
+
+def _name(reference: str, run: Run) -> str:
+    try:
+        return run.info().name or reference
+    except RunNotFound:  # removed since: its stop finds the same
+        return reference
 
 
 def _show(attempts: list[Attempted], quiet: bool) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from holdfast.cli.terminal import duration, printable
+from holdfast.errors import HoldfastError, RunNotFound
 from holdfast.manage.info import read_run
-from holdfast.manage.stopping import stop_run
+from holdfast.manage.stopping import is_removed, stop_run
 from holdfast.manage.survivors import advise, describe, may_live
 from holdfast.process.clock import boottime
 from holdfast.process.identity import Verdict
@@ -14,7 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from holdfast.errors import HoldfastError
     from holdfast.manage.info import RunInfo
     from holdfast.manage.runs import Run
     from holdfast.manage.steps import Steps
@@ -34,6 +34,7 @@ class Attempted:
         self.error = error
         self.info: RunInfo | None = None
         self.was_over = False
+        self.was_removed = False
         self.had_ended = False
         self.seconds: float | None = None
         self.survivors: list[Survivor] = []
@@ -64,6 +65,8 @@ class Attempted:
         """`stopped in 3.1s: SIGTERM 913, then SIGKILL to 4; tree empty`"""
         if self.error is not None:
             return printable(f"NOT stopped: {self.error.message}")
+        if self.was_removed:
+            return "removed meanwhile: nothing of it was alive"
         assert self.info is not None
         if self.survivors:
             return printable("NOT stopped: " + "; ".join(map(describe, self.survivors)))
@@ -92,6 +95,7 @@ class Attempted:
         seconds = None if self.seconds is None else round(self.seconds, 3)
         stop = {
             "was_over": self.was_over,
+            "was_removed": self.was_removed,
             "seconds": seconds,
             "signals": self.signals,
             "survivors": [one.to_json() for one in self.survivors],
@@ -130,8 +134,13 @@ def attempt(one: Attempted, grace: float | None, signal: str | None) -> Steps[No
     if one.run is None:
         return
     began = boottime()
-    stopped = yield from stop_run(one.run.directory, grace_seconds=grace, signal=signal)
-    one.take(stopped, began)
+    try:
+        stopped = yield from stop_run(one.run.directory, grace_seconds=grace, signal=signal)
+        one.take(stopped, began)
+    except RunNotFound:
+        if not (yield from is_removed(one.run.directory)):
+            raise
+        one.was_removed = True
 
 
 def _pids(pids: list[str]) -> str:

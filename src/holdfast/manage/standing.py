@@ -64,6 +64,8 @@ def stand(
     facts = read_facts(directory, members=closely)
     if facts.has_ended:
         return facts, _ended(facts)
+    if not facts.last_seq and not directory.exists():
+        raise directory.not_found()  # somebody has removed it since
     cut = doubt_length(directory, facts, had_summary)
     if cut is not None:
         raise DamagedRecord(f"the events of run {directory.id} are not whole: {cut}")

@@ -82,8 +82,10 @@ def _free_the_name(
         try:
             yield from free_the_name(RunDirectory(home, latest), request, notice)
         except (RunNotFound, FileNotFoundError):
-            if os.path.lexists(RunDirectory(home, latest).path):
-                raise  # else it was removed meanwhile, by whom saw that nothing of it is alive
+            from holdfast.manage.stopping import is_removed
+
+            if not (yield from is_removed(RunDirectory(home, latest))):
+                raise
     if os.path.exists(home.abandoned_path):  # looked at last: a removal by force writes it first
         from holdfast.manage.abandoned import refuse_beside_abandoned
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.errors import IdentityUnproven, Unavailable
+from holdfast.errors import HoldfastError, IdentityUnproven, Unavailable
 from holdfast.manage.launch import start_shim
 from holdfast.manage.link import Link, open_link
 from holdfast.manage.standing import Standing, read_facts, stand
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _CLEAN_UP_SECONDS = 15.0  # beyond the grace: freezing, killing, settling
 _MOST_ASKED = 3  # a shim that says yes so often and does not end is taken over
 _PING_SECONDS = 5.0
+_MARKER_SECONDS = 2.0
 _MOST_ADOPTERS = 3  # of which each died, or lost the run to another that died
 
 
@@ -55,7 +56,20 @@ def stop_run(
     """Stop the run's whole tree. IdentityUnproven when nobody can tell what is alive.
 
     Of a run that has ended: what survived it, or was kept (`--leftovers keep`); its ending stays.
+    RunNotFound when it is removed meanwhile: then nothing of it was alive.
     """
+    steps = _stop(directory, grace_seconds, signal, cause)
+    try:
+        return (yield from steps)
+    except (HoldfastError, OSError):
+        if directory.exists():
+            raise
+        raise directory.not_found() from None
+
+
+def _stop(
+    directory: RunDirectory, grace_seconds: float | None, signal: str | None, cause: str
+) -> Steps[Stopped]:
     request = {"grace_seconds": grace_seconds, "signal": signal, "cause": cause, "by": _us()}
     spec = directory.read_spec()
     grace = spec.wanted.grace_seconds if grace_seconds is None else grace_seconds
@@ -89,6 +103,17 @@ def stop_run(
         hint=f"holdfast status {directory.id}; try again",
         run=directory.id,
     )
+
+
+def is_removed(directory: RunDirectory) -> Steps[bool]:
+    """Whether a run that vanished was removed, by one who made sure that nothing of it is alive.
+
+    Its marker goes a moment later; where somebody deleted the directory, it stays.
+    """
+    deadline = boottime() + _MARKER_SECONDS
+    while directory.is_marked_active() and boottime() < deadline:
+        yield Wait((), 0.02)
+    return not directory.is_marked_active()
 
 
 def _stop_the_rest(

@@ -33,12 +33,14 @@ def wait_for_runs(
     """Until all runs (or one of them) have a recorded ending, or the time is over."""
     deadline = None if timeout is None else boottime() + timeout
     waiting = dict.fromkeys(directories)
+    over: dict[RunDirectory, RunInfo] = {}  # as found then: one may be removed before all are over
     watch = _Watch()
     try:
         while True:
             for directory in list(waiting):
                 if (yield from watch.is_over(directory)):
                     del waiting[directory]
+                    over[directory] = read_run(directory)
             if not waiting or (any_of and len(waiting) < len(directories)):
                 break
             left = None if deadline is None else deadline - boottime()
@@ -47,7 +49,7 @@ def wait_for_runs(
             yield from watch.pause(left)
     finally:
         watch.close()
-    return [read_run(directory) for directory in directories]
+    return [over.get(directory) or read_run(directory) for directory in directories]
 
 
 class _Watch:

@@ -107,7 +107,7 @@ class RunDirectory:
         try:
             return take_lock(self.lock_path)
         except FileNotFoundError:
-            raise self._not_found() from None
+            raise self.not_found() from None
 
     def wait_for_lock(self, timeout_seconds: float) -> HeldLock | None:
         """The same, waiting for a holder that is about to end."""
@@ -116,7 +116,7 @@ class RunDirectory:
         except LockBusy:
             return None
         except FileNotFoundError:
-            raise self._not_found() from None
+            raise self.not_found() from None
 
     def open_log(
         self, lock: HeldLock, *, published: Callable[[bytes], None] | None = None
@@ -194,10 +194,11 @@ class RunDirectory:
         try:
             document: object = read_json(str(read_file(path), "utf-8"))
         except FileNotFoundError:
-            raise self._not_found() from None
+            raise self.not_found() from None
         except (ValueError, RecursionError):
             raise damaged(path, "is not JSON") from None
         return document
 
-    def _not_found(self) -> RunNotFound:
+    def not_found(self) -> RunNotFound:
+        """The error for a run that is not there, or no longer."""
         return RunNotFound(f"there is no run {self.id}", run=self.id)

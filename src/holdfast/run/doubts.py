@@ -26,7 +26,10 @@ class Doubt(Record):
 
 def doubt_origin(directory: RunDirectory, spec: RunSpec) -> Doubt | None:
     """Whether the directory is what a launcher of this user made on this machine."""
-    owner = os.stat(directory.path).st_uid
+    try:
+        owner = os.stat(directory.path).st_uid
+    except FileNotFoundError:
+        raise directory.not_found() from None
     if owner != os.geteuid():
         return Doubt(f"its directory belongs to another user (uid {owner})", of_ending_too=True)
     if spec.id != directory.id:

@@ -1,0 +1,83 @@
+"""A run is removed while somebody else stops, replaces or waits for it: said, and no fault."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from holdfast.errors import RunNotFound
+from holdfast.manage.runs import Runs
+from holdfast.manage.steps import Wait, run_steps
+from holdfast.manage.stopping import stop_run
+from tests.support.running import info_of, kill_later, run_of, start_all, stop
+
+ROUNDS = 4
+
+
+def _until_asked(steps: Generator[Wait, set[int], Any]) -> None:
+    """Go on until it waits for the answer of the run's shim."""
+    wait = next(steps)
+    while not wait.fds:
+        wait = next(steps)
+
+
+def test_a_stop_of_a_run_that_is_removed_meanwhile_finds_no_run(holdfast):
+    holdfast("run", "-n", "a", "sleep", "600", expect=0)
+    steps = stop_run(run_of("a").directory, grace_seconds=0)
+    _until_asked(steps)
+    holdfast("rm", "--stop", "a", expect=0)
+    with pytest.raises(RunNotFound):
+        run_steps(steps)
+
+
+def test_a_run_is_replaced_by_another_though_it_is_removed_meanwhile(holdfast, runs: Runs):
+    holdfast("run", "-n", "a", "sleep", "600", expect=0)
+    first = run_of("a").id
+    steps = runs.start_steps(["sleep", "600"], name="a", replace=True, grace=0)
+    _until_asked(steps)
+    holdfast("rm", "--stop", first, expect=0)
+    assert run_steps(steps).id == run_of("a").id != first
+    assert info_of("a").state == "running"
+    stop(holdfast, "a")
+
+
+def test_a_wait_knows_how_a_run_ended_that_is_removed_before_the_others_end(holdfast, runs: Runs):
+    holdfast("run", "-F", "-n", "a", "sh", "-c", "exit 3", expect=3)
+    holdfast("run", "-n", "b", "sleep", "600", expect=0)
+    steps = runs.wait_steps(["a", "b"], any_of=False, timeout=None)
+    _until_asked(steps)
+    holdfast("rm", "a", expect=0)
+    stop(holdfast, "b")
+    first, second = run_steps(steps)
+    assert (first.outcome, first.exit_code) == ("failed", 3)
+    assert second.outcome == "stopped"
+
+
+def test_a_stop_of_a_run_whose_directory_is_deleted_claims_nothing(holdfast):
+    holdfast("run", "-n", "a", "sleep", "600", expect=0)
+    with kill_later("a"):
+        shutil.rmtree(run_of("a").directory.path)
+        done = holdfast("stop", "a")
+        assert done.returncode in (3, 4, 6)
+        assert "Traceback" not in done.stderr
+
+
+def test_stop_replace_and_rm_at_once_never_fail_of_each_other(holdfast):
+    deeds = [
+        ["stop", "--grace", "0", "a"],
+        ["rm", "--stop", "a"],
+        ["run", "-q", "-n", "a", "--replace", "--grace", "0", "sleep", "600"],
+        ["stop", "--grace", "0", "--all"],
+        ["wait", "--timeout", "0", "a"],
+        ["rm", "--all"],
+    ]
+    for _ in range(ROUNDS):
+        holdfast("run", "-q", "-n", "a", "--replace", "--grace", "0", "sleep", "600", expect=0)
+        for done in start_all(holdfast, deeds):
+            said = vars(done)["complained"]
+            assert done.returncode != 70, (done.args, said)
+            assert "Traceback" not in said
+    holdfast("stop", "--grace", "0", "--all", expect=0)
