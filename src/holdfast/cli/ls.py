@@ -9,8 +9,7 @@ from holdfast.cli import streams
 from holdfast.cli.selectors import add_selectors, select
 from holdfast.cli.terminal import paint, printable, table
 from holdfast.errors import InvalidOption
-from holdfast.manage.views import COLUMNS, NUMBERS, Figures, figures, hints, row_of, summary
-from holdfast.run.directory import RunDirectory
+from holdfast.manage.views import COLUMNS, NUMBERS, hints, row_of, summary
 from holdfast.run.facts import State
 from holdfast.run.home import Home
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from holdfast.manage.info import RunInfo
 
 WINDOW = "24h"
-_SAMPLED = (State.RUNNING, State.STOPPING)
 _EPILOG = """\
 AGE is the time since the run was started. CPU (of one core) and MEM (resident and swapped) are
 those of the whole tree at its last sample. OUTPUT is the last time that something was written.
@@ -49,7 +47,7 @@ def run(args: Namespace) -> int:
         for name in dict.fromkeys(info.name or info.id for info in infos):
             streams.say(name)
     else:
-        _print_table(home, infos)
+        _print_table(infos)
         is_narrow = len(infos) == limit or _is_narrow(args)
         older = 0 if args.since is None or is_narrow else _others(home, infos)
         streams.say(summary(infos, window=args.since or "", older=older))
@@ -80,23 +78,16 @@ def _others(home: Home, infos: list[RunInfo]) -> int:
     return max(0, home.count_runs() - len(infos))
 
 
-def _print_table(home: Home, infos: list[RunInfo]) -> None:
+def _print_table(infos: list[RunInfo]) -> None:
     if not infos:
         return
     now = time.time()
-    rows = [row_of(info, now, _figures(home, info)) for info in infos]
+    rows = [row_of(info, now) for info in infos]
     cells = [[printable(cell) for cell in row.cells()] for row in rows]
     head, *lines = table(COLUMNS, cells, right=NUMBERS)
     streams.say(paint(head, "dim"))
     for info, line in zip(infos, lines, strict=True):
         streams.say(paint(line, *_look(info)))
-
-
-def _figures(home: Home, info: RunInfo) -> Figures:
-    if info.state not in _SAMPLED:
-        return Figures()
-    interval = (info.wanted or {}).get("sample_interval_seconds") or 0
-    return figures(RunDirectory(home, info.id).trace_path, interval)
 
 
 def _look(info: RunInfo) -> tuple[str, ...]:

@@ -74,6 +74,7 @@ def lines_of(known: Facts) -> Iterator[tuple[str, str]]:
         "completed": _completion(known.info),
         "limit": _limit(known),
         "result": _result(known.info),
+        "now": _now(known),
         "peak": _peak(known.info),
         "cleanup": _cleanup(known),
         "anomalies": _anomalies(known),
@@ -252,6 +253,20 @@ def _result(info: RunInfo) -> str:
 def _short(text: str, most: int = 120) -> str:
     plain = " ".join(text.split())
     return plain if len(plain) <= most else f"{plain[: most - 1]}…"
+
+
+def _now(known: Facts) -> str:
+    now = known.info.now
+    if now is None:
+        return ""
+    figures = [
+        ("RSS ", size(now["rss_bytes"]), ""),
+        ("swap ", size(now["swap_bytes"] or None), ""),
+        ("CPU ", percent(now["cpu_percent"]), ""),
+        ("", count(now["processes"]), _plural(now["processes"])),
+    ]
+    said = ", ".join(f"{a}{b}{c}" for a, b, c in figures if b)
+    return f"{said} ({age(max(0.0, known.now - seconds_of(now['at'])))} ago)"
 
 
 def _peak(info: RunInfo) -> str:

@@ -10,7 +10,6 @@ import os
 
 from holdfast.errors import DamagedRecord, HoldfastError, LaterVersion, RunNotFound
 from holdfast.lean import read_json
-from holdfast.manage import survivors
 from holdfast.manage.standing import Standing, read_facts, stand, unknown
 from holdfast.process import procfs
 from holdfast.process.clock import iso_time, seconds_of
@@ -36,6 +35,7 @@ __all__ = [
     "RunInfo",
     "Standing",
     "examine_run",
+    "judge_cleanup",
     "look_at_process",
     "process_json",
     "read_facts",
@@ -43,6 +43,9 @@ __all__ = [
     "seconds_of",
     "stand",
 ]
+
+
+_SAMPLED = (State.STARTING, State.RUNNING, State.STOPPING, State.ORPHANED)
 
 
 class RunInfo(Record):
@@ -89,7 +92,8 @@ class RunInfo(Record):
     completion: Json | None
     limit: Json | None  # a quota that was used up
     cleanup: Json | None
-    usage: Json | None
+    usage: Json | None  # so far, while it is active
+    now: Json | None  # the newest sample; None: it has ended, or nobody has measured lately
     is_recorded: bool | None  # False: it is over, and no ending is recorded yet
     loss: Loss | None  # why nobody can tell how a lost run ended
     vouched: bool | None  # that nothing of it is alive rests on the user's word
@@ -112,7 +116,7 @@ def read_run(directory: RunDirectory, *, closely: bool = True) -> RunInfo:
     """Everything known about a run. A file of a later version, or a damaged one, is `unknown`.
 
     For a list, `closely=False` saves half of the time: then the command is left out, and so is
-    what its processes do now beyond what the state needs to be told.
+    what its processes do now beyond what the state needs to be told, and what they used so far.
     """
     return examine_run(directory, closely=closely)[0]
 
@@ -139,6 +143,7 @@ def _describe(
 ) -> RunInfo:
     ending = standing.ending or {}
     facts = _with_workload(spec, facts)
+    now, used = _live(directory, spec, facts, standing, closely)
     workload = facts.workload
     log = _stat(directory.output_path)
     has_ended = standing.state is State.ENDED
@@ -184,8 +189,9 @@ def _describe(
         result=facts.result,
         completion=facts.completion,
         limit=facts.limit,
-        cleanup=survivors.judge(facts.cleanup),
-        usage=_usage(facts, ending),
+        cleanup=judge_cleanup(facts.cleanup),
+        usage=_usage(facts, ending.get("usage") or used),
+        now=now if standing.state in _SAMPLED else None,
         is_recorded=standing.is_recorded,
         loss=ending.get("loss"),
         vouched=bool(ending.get("vouched")),
@@ -263,11 +269,32 @@ _USAGE = (
 )
 
 
-def _usage(facts: RunFacts, ending: Json) -> Json | None:
-    measured = ending.get("usage") or {}
+def _usage(facts: RunFacts, measured: Json | None) -> Json | None:
     if not measured and not facts.usage:
         return None
-    return {**dict.fromkeys(_USAGE), **measured, **facts.usage}
+    return {**dict.fromkeys(_USAGE), **(measured or {}), **facts.usage}
+
+
+def _live(
+    directory: RunDirectory, spec: RunSpec, facts: RunFacts, standing: Standing, closely: bool
+) -> tuple[Json | None, Json | None]:
+    """`now`, and the usage so far; None of a run with a recorded ending, or one in doubt."""
+    if facts.has_ended or standing.state is State.UNKNOWN:
+        return None, None
+    from holdfast.run.live import read_live
+
+    interval = spec.wanted.sample_interval_seconds
+    live = read_live(directory.trace_path, facts, interval, with_usage=closely)
+    return live.now, live.usage
+
+
+def judge_cleanup(cleanup: Json | None) -> Json | None:
+    """What was recorded of a clean-up, with those of its survivors who may be alive now."""
+    if cleanup is None or not cleanup.get("survivors"):
+        return cleanup  # of nearly all runs: nothing else is loaded
+    from holdfast.manage.survivors import judge
+
+    return judge(cleanup)
 
 
 def _stat(path: str) -> os.stat_result | None:

@@ -10,8 +10,7 @@ import os
 import time
 
 from holdfast.errors import InvalidOption, RunNotFound
-from holdfast.manage import survivors
-from holdfast.manage.info import RunInfo, examine_run, process_json, seconds_of
+from holdfast.manage.info import RunInfo, examine_run, judge_cleanup, process_json, seconds_of
 from holdfast.process.clock import iso_time
 from holdfast.process.identity import ProcessIdentity
 from holdfast.record import Record
@@ -144,7 +143,7 @@ def _through(index: Index, home: Home, ids: Sequence[str], closely: bool) -> Ite
         row = rows.get(run_id)
         known = info_from(row[1]) if row is not None and row[0] == stamp else None
         if known is not None and known.id == run_id:
-            known = known.replace(cleanup=survivors.judge(known.cleanup))
+            known = known.replace(cleanup=judge_cleanup(known.cleanup))
             yield _look_again(known, directory) if closely else known
             continue
         info, is_final = _examine(directory, closely)

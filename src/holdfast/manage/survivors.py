@@ -62,19 +62,17 @@ def as_now(survivor: Survivor) -> Survivor:
     return survivor.replace(comm=stat.comm, state=stat.state, wait_channel=channel)
 
 
-def judge(cleanup: Json | None) -> Json | None:
+def judge(cleanup: Json) -> Json:
     """The contract's `cleanup`, with the survivors of now, each with its verdict.
 
     When all of them have ended since, what they forked meanwhile was not seen: `complete` is null.
     """
-    if not (cleanup or {}).get("survivors"):
-        return cleanup
     living = [
         {**one.to_json(), "verdict": one.identity.verdict().value}
         for one in living_survivors(cleanup)
     ]
     complete = False if living else None
-    return {**(cleanup or {}), "survivors": living, "complete": complete}
+    return {**cleanup, "survivors": living, "complete": complete}
 
 
 def describe(survivor: Survivor) -> str:

@@ -1,4 +1,4 @@
-"""Rows, notes and hints about runs, alike in every interface. Pure, but for `figures`.
+"""Rows, notes and hints about runs, alike in every interface. Pure.
 
 It says what the record says, in fewer words; it decides nothing. What is not known is empty.
 """
@@ -6,7 +6,7 @@ It says what the record says, in fewer words; it decides nothing. What is not kn
 from __future__ import annotations
 
 from holdfast.manage.units import age, clock, duration, money, percent, size, span
-from holdfast.process.clock import boottime, seconds_of
+from holdfast.process.clock import seconds_of
 from holdfast.process.identity import Verdict
 from holdfast.record import Record
 from holdfast.run.facts import State
@@ -25,7 +25,6 @@ __all__ = [
     "Figures",
     "Row",
     "duration",
-    "figures",
     "hints",
     "next_steps",
     "note",
@@ -35,7 +34,6 @@ __all__ = [
 
 COLUMNS = ("NAME", "STATE", "OUTCOME", "AGE", "CPU", "MEM", "OUTPUT", "COST", "NOTE")
 NUMBERS = ("AGE", "CPU", "MEM", "OUTPUT", "COST")
-_STALE_INTERVALS = 3
 
 
 class Figures(Record):
@@ -74,7 +72,7 @@ class Row(Record):
         )
 
 
-def row_of(info: RunInfo, now: float, used: Figures | None = None) -> Row:
+def row_of(info: RunInfo, now: float) -> Row:
     """A run as one line. `now`: seconds since the epoch."""
     quiet = None
     if info.is_active and info.last_output_at is not None:
@@ -85,27 +83,18 @@ def row_of(info: RunInfo, now: float, used: Figures | None = None) -> Row:
         info.state,
         info.outcome,
         None if info.created_at is None else now - seconds_of(info.created_at),
-        used or Figures(),
+        _figures(info.now or {}),
         quiet,
         (info.usage or {}).get("cost_usd"),
         note(info),
     )
 
 
-def figures(trace_path: str, interval_seconds: float) -> Figures:
-    """What the last sample says, unless it is too old to be about now."""
-    from holdfast.process.samples import tree_figure
-    from holdfast.run.trace import last_row
-
-    row = last_row(trace_path) or {}
-    at = row.get("boottime")
-    stale = _STALE_INTERVALS * max(interval_seconds, 1.0)
-    if not isinstance(at, (int, float)) or not 0 <= boottime() - at <= stale:
-        return Figures()
-    memory = tree_figure(row, "rss_bytes")
+def _figures(now: dict[str, Any]) -> Figures:
+    memory = now.get("rss_bytes")
     if memory is not None:
-        memory += tree_figure(row, "swap_bytes") or 0
-    return Figures(tree_figure(row, "cpu_percent"), memory)
+        memory += now.get("swap_bytes") or 0
+    return Figures(now.get("cpu_percent"), memory)
 
 
 # Notes

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
+PEAKS = "peaks"  # of a row: the usage so far where it is above the row's own figures
 MOST_BYTES = 4 << 20  # half a day of rows; thinning so much takes tens of milliseconds
 _GROUP = 8
 _FIGURES = (b'"rss_bytes":', b'"cpu_percent":', b'"oom_score":', b'"fd_ratio":')
@@ -190,6 +191,7 @@ class UsagePeaks:
     def __init__(self) -> None:
         self._figures: dict[str, float | None] = dict.fromkeys(_USAGE)
         self._last: dict[str, Any] = {}
+        self._beyond: dict[str, Any] | None = {}  # for `_last`; None: to be worked out
 
     def add(self, sample: Sample | Row) -> None:
         """Take a sample in, live or read back."""
@@ -199,7 +201,7 @@ class UsagePeaks:
         figures, highest = tree_figures(row), self._figures
         if figures == self._last:
             return  # most samples of most runs
-        self._last = figures
+        self._last, self._beyond = figures, None
         if not figures.get("processes") and highest["peak_processes"] is None:
             return  # it ended before the first sample of it: it used something, but who knows
         for name, of_these in _USAGE.items():
@@ -212,6 +214,26 @@ class UsagePeaks:
     def usage(self) -> dict[str, Any]:
         """The numbers, by the contract's names."""
         return dict(self._figures)
+
+    def beyond(self, row: Row) -> dict[str, Any]:
+        """What a row that was just added does not show by itself: the peaks above its figures."""
+        if row.get("resolution") == "unresolved":
+            return {name: value for name, value in self._figures.items() if value is not None}
+        if self._beyond is None:
+            own = highest(self._last)
+            self._beyond = {
+                name: value for name, value in self._figures.items() if value != own[name]
+            }
+        return self._beyond
+
+
+def highest(figures: dict[str, Any]) -> dict[str, Any]:
+    """The usage that the tree's figures of one row show by themselves."""
+    found: dict[str, Any] = {}
+    for name, of_these in _USAGE.items():
+        values = [figures[one] for one in of_these if figures.get(one) is not None]
+        found[name] = max(values, default=None)
+    return found
 
 
 # The contract's name, and the tree's figures whose highest value it is.

@@ -14,7 +14,7 @@ from holdfast.process.sampling import Sampler
 from holdfast.run.anomalies import Context, Watch
 from holdfast.run.durable import append_line
 from holdfast.run.events import Kind
-from holdfast.run.trace import TraceWriter, UsagePeaks, last_row, read_rows
+from holdfast.run.trace import PEAKS, TraceWriter, UsagePeaks, last_row, read_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class Measuring:
         if fired:
             row["anomalies"] = [anomaly.rule for anomaly in fired]
         self._peaks.add(row)
+        row[PEAKS] = self._peaks.beyond(row)
         failed = self._trace.append(row)
         if failed is not None:
             self._supervisor.journal.record(Kind.FAULT, where="trace", error=failed)

@@ -1,0 +1,79 @@
+"""What a run uses now, and has used so far: from the newest row of its trace, and no other.
+
+Each row has, beside its own figures, the peaks that are above them. So one row is enough, however
+long the trace is. What is no number, or about somebody else, is not believed.
+"""
+
+from __future__ import annotations
+
+from holdfast.process.clock import boottime, seconds_of
+from holdfast.process.samples import tree_figures
+from holdfast.record import Record
+from holdfast.run.trace import PEAKS, highest, last_row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.run.facts import RunFacts
+
+    Json = dict[str, Any]
+
+_STALE_INTERVALS = 3
+_NOW = ("cpu_percent", "rss_bytes", "swap_bytes", "processes")
+
+
+class Live(Record):
+    """Figures of a run without a recorded ending. None: nothing is known."""
+
+    now: Json | None = None  # the contract's `now`
+    usage: Json | None = None  # the measured part of the contract's `usage`
+
+
+def read_live(
+    trace_path: str, facts: RunFacts, interval_seconds: float, *, with_usage: bool = True
+) -> Live:
+    """From the newest sample; one that is too old to be about now still tells what was used."""
+    row = last_row(trace_path)
+    if row is None or not _is_ours(row, facts) or not isinstance(row.get("tree"), dict):
+        return Live()
+    is_unresolved = row.get("resolution") == "unresolved"  # a count of wrappers is nobody's
+    figures = {} if is_unresolved else tree_figures(row)
+    now = None
+    if figures and _is_recent(row, interval_seconds):
+        now = {"at": row["at"], **{name: number(figures.get(name)) for name in _NOW}}
+    return Live(now, _so_far(row, figures) if with_usage else None)
+
+
+def _is_ours(row: Json, facts: RunFacts) -> bool:
+    """Whether it is about a process that the run's events name; an unresolved row is about none."""
+    token = row.get("token")
+    known = [facts.workload, facts.root, *(attempt.root for attempt in facts.attempts)]
+    return token is None or any(one is not None and one["token"] == token for one in known)
+
+
+def _is_recent(row: Json, interval_seconds: float) -> bool:
+    at = number(row.get("boottime"))
+    stale = _STALE_INTERVALS * max(interval_seconds, 1.0)
+    try:
+        seconds_of(row["at"])
+    except ValueError:
+        return False
+    return at is not None and 0 <= boottime() - at <= stale
+
+
+def _so_far(row: Json, figures: Json) -> Json | None:
+    peaks = row.get(PEAKS)
+    if not isinstance(peaks, dict):
+        return None  # of an earlier version: what was before this row is not told
+    own = highest({name: number(value) for name, value in figures.items()})
+    beyond = {name: number(peaks[name]) for name in own if name in peaks}
+    usage = {**own, **beyond}
+    return usage if any(value is not None for value in usage.values()) else None
+
+
+def number(value: object) -> int | float | None:
+    """A figure of a row; None for whatever no sampler writes."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    return value if 0 <= value < float("inf") else None
