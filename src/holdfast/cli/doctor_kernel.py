@@ -150,6 +150,7 @@ def children(start: Start) -> Finding:
 def subreaper(start_orphan: StartOrphan) -> Finding:
     """An orphan comes to us instead of PID 1."""
     libc.set_child_subreaper()
+    ProcessIdentity.current()  # where nobody can be named, an orphan could not be ended either
     orphan = ProcessIdentity.of(start_orphan())
     try:
         parent = procfs.read_stat(orphan.pid).ppid

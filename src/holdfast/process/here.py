@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
+from holdfast.errors import ProcessGone, Unavailable
 from holdfast.process import procfs
 from holdfast.record import Record
 
@@ -38,21 +39,31 @@ def place() -> Place:
 
 def is_portable() -> bool:
     """Whether processes are seen through psutil."""
-    return place().is_portable
+    return _places[0].is_portable if _places else _has_to_be_portable()
+
+
+def _has_to_be_portable() -> bool:
+    forced = os.environ.get("HOLDFAST_PROCESS_BACKEND") == "portable"
+    return forced or sys.platform != "linux" or not hasattr(os, "pidfd_open")
 
 
 def _ask() -> Place:
-    forced = os.environ.get("HOLDFAST_PROCESS_BACKEND") == "portable"
-    if forced or sys.platform != "linux" or not hasattr(os, "pidfd_open"):
+    if _has_to_be_portable():
         return Place(_host(), None, None, True, False, None)
-    return Place(
-        _host(),
-        procfs.boot_id(),
-        procfs.pid_namespace(),
-        False,
-        procfs.shows_our_namespace(),
-        procfs.start_ticks_offset(),
-    )
+    try:
+        return Place(
+            _host(),
+            procfs.boot_id(),
+            procfs.pid_namespace(),
+            False,
+            procfs.shows_our_namespace(),
+            procfs.start_ticks_offset(),
+        )
+    except ProcessGone as error:
+        raise Unavailable(
+            "/proc is not mounted here, or shows too little: no process can be told from another",
+            hint="mount it (`mount -t proc proc /proc`), without subset=pid",
+        ) from error
 
 
 def _host() -> str:
