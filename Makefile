@@ -36,7 +36,7 @@ format: $(STAMP)  ## format and fix what can be fixed
 bench: $(STAMP)  ## measure what Holdfast costs
 	@$(PY) -m bench $(ARGS)
 
-faults: $(STAMP)  ## more than 300 faults, each judged by what really happened
+faults: $(STAMP)  ## more than 300 faults and a storm, judged by what really happened
 	@$(PY) -m bench.faults $(ARGS)
 
 test-agents: $(STAMP)  ## drive the real agent programs, without network

@@ -1,6 +1,6 @@
 """Runs every bench of this directory, or those that are named: `python -m bench identity`.
 
-The fault campaign, which measures nothing, is run only when it is named (`make faults`).
+The fault campaign (`make faults`) and the crowd measure nothing: they run only when named.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-APART = ("faults",)
+APART = ("crowd", "faults")
 
 
 def main(names: list[str]) -> int:
-    known = sorted(file.stem for file in Path(__file__).parent.glob("[a-z]*.py"))
+    here = Path(__file__).parent
+    files = [*here.glob("[a-z]*.py"), *(file.parent for file in here.glob("*/__main__.py"))]
+    known = sorted(file.stem for file in files)
     unknown = [name for name in names if name not in known]
     if unknown:
         print(f"no such bench: {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr)
