@@ -3,6 +3,7 @@
 HoldfastError
 ├── WrongUse (exit 2)            the caller's mistake
 │   ├── InvalidToken, InvalidPid, InvalidPidFile, InvalidName, InvalidOption, InvalidProfile
+│   ├── WrongType                a TypeError too
 ├── NotFound (exit 3)
 │   ├── ProcessGone, RunNotFound
 ├── Refused (exit 4)             could be done, would be wrong
@@ -115,6 +116,12 @@ class InvalidProfile(WrongUse):
     """An agent profile or configuration file with a mistake; names file, key and expectation."""
 
     code = "invalid-profile"
+
+
+class WrongType(WrongUse, TypeError):
+    """A value of a type that can't mean anything here: a bare PID, a number for a run's name."""
+
+    code = "wrong-type"
 
 
 class NotFound(HoldfastError):

@@ -25,6 +25,7 @@ TREE = {
     "InvalidName": ("WrongUse", "invalid-name", 2),
     "InvalidOption": ("WrongUse", "invalid-option", 2),
     "InvalidProfile": ("WrongUse", "invalid-profile", 2),
+    "WrongType": ("WrongUse", "wrong-type", 2),
     "NotFound": ("HoldfastError", "not-found", 3),
     "ProcessGone": ("NotFound", "process-gone", 3),
     "RunNotFound": ("NotFound", "run-not-found", 3),

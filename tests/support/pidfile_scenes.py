@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 from holdfast.errors import HoldfastError
@@ -81,3 +82,21 @@ def legacy_recycled(path: str) -> Facts:
     facts["stranger_untouched"] = stranger.untouched()
     stranger.end()
     return facts
+
+
+def notices(path: str) -> Facts:
+    """What is said when the record of a dead process, and of a recycled PID, is replaced."""
+    first = recycling.spawn()
+    record = f"{first.pid} {ProcessIdentity.of(first.pid).token}\n"
+    first.end()
+    told: dict[str, list[str]] = {"dead": [], "reused": []}
+    Path(path).write_text(record)
+    with PidFile(path, notice=told["dead"].append).hold():
+        pass
+    stranger = recycling.spawn(first.pid)
+    Path(path).write_text(record)
+    with PidFile(path, notice=told["reused"].append).hold():
+        pass
+    untouched = stranger.untouched()
+    stranger.end()
+    return {**told, "untouched": untouched}

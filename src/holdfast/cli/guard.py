@@ -10,6 +10,7 @@ import errno
 import os
 import signal
 
+from holdfast.cli import streams
 from holdfast.errors import Failed
 from holdfast.process.pidfile import PidFile
 
@@ -29,13 +30,14 @@ def add_arguments(parser: Parser) -> None:
     parser.add_rest("command", "CMD", "the command and its arguments")
     parser.epilog = (
         "exit codes: 4 while another instance lives or may live, 126 and 127 when CMD can't be\n"
-        "run; otherwise CMD's own. A file that CMD leaves behind never blocks the next start."
+        "run; otherwise CMD's own. A file that CMD leaves behind never blocks the next start;\n"
+        "with -v it is said whose record is replaced, and whether its PID is dead or reused."
     )
 
 
 def run(args: Namespace) -> int:
     """Returns only by raising: CMD takes this process over."""
-    file = PidFile(args.pidfile)
+    file = PidFile(args.pidfile, notice=streams.complain if args.verbose else _say_nothing)
     file.acquire(inheritable=True)
     try:
         _become(args.command)
@@ -46,6 +48,10 @@ def run(args: Namespace) -> int:
         file.release()
         raise
     return 0
+
+
+def _say_nothing(_text: str) -> None:
+    """What the guarded command prints is its own; -v asks for more."""
 
 
 def _become(command: list[str]) -> None:

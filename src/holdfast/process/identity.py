@@ -17,6 +17,7 @@ from holdfast.errors import (
     ProcessGone,
     ProcessUnreadable,
     Unavailable,
+    WrongType,
 )
 from holdfast.process import here, pidfd, procfs
 from holdfast.process.verdict import Look, Proof, Verdict, unknown
@@ -335,7 +336,7 @@ class HeldProcess:
 def valid_pid(pid: int) -> int:
     """Refuse what kill(2) would take for a group or for everybody."""
     if type(pid) is not int:  # a bool is an int, and a float or str is a mistake
-        raise TypeError(f"a PID is an int, not {type(pid).__name__}")
+        raise WrongType(f"a PID is an int, not {type(pid).__name__}")
     if not 0 < pid <= _LARGEST_PID:
         raise InvalidPid(f"{pid} is not a PID", hint="a PID is a number from 1 up", pid=pid)
     return pid

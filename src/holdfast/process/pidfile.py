@@ -31,7 +31,7 @@ from holdfast.process.pidfile_age import with_boot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _PATIENCE_SECONDS = 5.0  # for a file that others keep replacing
 _TAKEOVER_SECONDS = 1.0  # for another starter that is between its lock and its own file
@@ -70,16 +70,29 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_in_child)
 
 
-class PidFile:
-    """`with PidFile(path).hold(): ...` is the only instance; AlreadyRunning otherwise."""
+def _log_notice(text: str) -> None:
+    import logging
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    logging.getLogger("holdfast").warning("%s", text)
+
+
+class PidFile:
+    """`with PidFile(path).hold(): ...` is the only instance; AlreadyRunning otherwise.
+
+    `notice` is told whose record is replaced, and why that is right; it goes to the log unless
+    another is given.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, notice: Callable[[str], None] = _log_notice
+    ) -> None:
         given = os.fspath(path)
         if not given or "\0" in given or os.path.basename(given) in ("", ".", ".."):
             raise WrongUse(f"{given!r} can't be the path of a pid file")
         self.path = absolute(given)
         self._name = os.path.basename(self.path)
         self._mine: _Held | None = None
+        self._notice = notice
 
     def read(self) -> ProcessIdentity:
         """Whom the file names. Never blocks; parts that a legacy file lacks are None."""
@@ -119,6 +132,12 @@ class PidFile:
             self._mine = _Held(os.getpid(), directory, fd)
             _held[self._mine.inode] = self._mine
             on_failure.pop_all()
+        if taking.replaced is not None:
+            try:
+                self._notice(taking.replaced)
+            except BaseException:
+                self.release()
+                raise
         return me
 
     def release(self) -> None:
@@ -186,6 +205,7 @@ class _Taking:
         self.directory = directory
         self.me = me
         self.began = time.monotonic()
+        self.replaced: str | None = None  # whose record, and why that is over
 
     def until_decided(self) -> int:
         """The locked descriptor of our file; AlreadyRunning, or what is wrong with the file."""
@@ -217,8 +237,11 @@ class _Taking:
             if recorded == self.me:  # taken before an exec: file and lock are ours already
                 closing.pop_all()
                 return fd
-            self._refuse_for_identity(recorded)
-            return self._publish(instead_of=fd, recorded=recorded)
+            over = self._refuse_for_identity(recorded)
+            ours = self._publish(instead_of=fd, recorded=recorded)
+            if ours is not None and over:
+                self.replaced = f"{self.file.path}: replaces the record of {recorded.pid}, {over}"
+            return ours
 
     def _publish(
         self, instead_of: int | None = None, recorded: ProcessIdentity | None = None
@@ -289,16 +312,19 @@ class _Taking:
         who = pidholder.name_of(holder) if holder else "a process that can't be seen from here"
         raise self._already(who, holder or recorded, "it has the file's lock")
 
-    def _refuse_for_identity(self, recorded: ProcessIdentity) -> None:
+    def _refuse_for_identity(self, recorded: ProcessIdentity) -> str:
+        """Why nobody of that record lives."""
         if pidholder.is_our_number(recorded, self.me):
-            return
+            return "which is this process's own number"
         look = recorded.look()
+        if look.verdict is Verdict.RECYCLED:
+            return f"whose PID was reused: {look.evidence}"
         if look.is_gone:
-            return
+            return f"which is dead: {look.evidence}"
         if look.verdict is Verdict.UNKNOWN and pidholder.is_elsewhere(recorded):
             # An earlier container left the file, most likely. The lock is true across PID
             # namespaces, and we have it: whoever held it is gone, or gave it up.
-            return
+            return f"which is of another PID namespace and does not hold the lock: {look.evidence}"
         if look.verdict is Verdict.SAME:
             raise self._already(pidholder.name_of(recorded), recorded, look.evidence)
         raise AlreadyRunning(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.errors import InvalidOption, Unavailable
+from holdfast.errors import InvalidOption, Unavailable, WrongType
 from holdfast.lean import StrEnum, signal
 from holdfast.process import here
 from holdfast.process.identity import HeldProcess, Look, ProcessIdentity, Proof, Verdict, valid_pid
@@ -48,17 +48,24 @@ _FATES = {
 }
 
 
+def need_identity(value: object, caller: str) -> None:
+    """WrongType for whatever is no identity, above all a bare number."""
+    if not isinstance(value, ProcessIdentity):
+        raise WrongType(
+            f"{caller} takes a ProcessIdentity, not {type(value).__name__}: "
+            "a number does not say which process is meant",
+            hint="ProcessIdentity.of(pid) for a live process, ProcessIdentity.parse(token) for a"
+            " recorded one",
+        )
+
+
 def send_signal(identity: ProcessIdentity, sig: int, *, trust_pid: bool = False) -> Delivery:
     """Signal a process only if it is proven to be the recorded one.
 
     `trust_pid` is the caller's word for a record that names nothing but a live PID; it never
     overrides a verdict of RECYCLED, another host or another PID namespace.
     """
-    if not isinstance(identity, ProcessIdentity):
-        raise TypeError(
-            f"send_signal takes a ProcessIdentity, not {type(identity).__name__}: "
-            "a number does not say which process is meant"
-        )
+    need_identity(identity, "send_signal")
     if sig not in signal.valid_signals():
         raise InvalidOption(f"{sig} is not a signal", option="signal", value=sig)
     sig = int(sig)

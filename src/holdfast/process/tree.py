@@ -15,7 +15,7 @@ from holdfast.process.clock import boottime
 from holdfast.process.identity import HeldProcess, ProcessIdentity
 from holdfast.process.members import Member, Tree
 from holdfast.process.procfs import ProcessState
-from holdfast.process.signals import Delivery, Fate, signal_held
+from holdfast.process.signals import Delivery, Fate, need_identity, signal_held
 from holdfast.record import Record
 
 TYPE_CHECKING = False
@@ -276,6 +276,9 @@ def stop_tree(
 
     Pass `reaper=ProcessIdentity.current()` from a subreaper: then no fork can be missed.
     """
+    need_identity(root, "stop_tree")
+    if reaper is not None:
+        need_identity(reaper, "reaper of stop_tree")
     with Tree([root], reaper=reaper, spare=spare) as tree:
         targets = [held.identity for held in tree.held()]  # as they are named here
         stop = TreeStop(tree, targets, polite=polite, grace_seconds=grace_seconds, record=record)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.errors import HoldfastError, InvalidName, RunNotFound
+from holdfast.errors import HoldfastError, InvalidName, RunNotFound, WrongType
 from holdfast.run.claims import read_name
 from holdfast.run.directory import RunDirectory
 from holdfast.run.names import check_name, is_id, is_id_prefix
@@ -16,6 +16,11 @@ SHORTEST_PREFIX = 4
 
 def resolve(home: Home, reference: str) -> str:
     """The id that is meant. InvalidName when malformed or ambiguous, RunNotFound when none."""
+    if not isinstance(reference, str):
+        raise WrongType(
+            f"a run is named by a str, not {type(reference).__name__}",
+            hint="pass its name, its id, or the beginning of its id",
+        )
     check_name(reference)
     return (
         find_by_name(home, reference)
