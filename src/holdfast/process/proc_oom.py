@@ -62,6 +62,14 @@ def verdict_afterwards(ended_by_signal: int | None, exit_code: int | None) -> bo
     return None if was_killed or ended_by_signal is exit_code is None else False
 
 
+def own_score() -> int | None:
+    """The score of this process: a child that uses as little has the same."""
+    try:
+        return int(procfs.read("self", "oom_score"))
+    except (HoldfastError, ValueError):
+        return None
+
+
 def _machine_count() -> int | None:
     try:
         lines = procfs.read("vmstat", "").splitlines()

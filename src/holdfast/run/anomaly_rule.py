@@ -45,6 +45,7 @@ class Context(Record):
     wrapper_tokens: tuple[str, ...] = ()
     memory_max_bytes: int | None = None  # --memory-max
     cpus: int = 1
+    idle_oom_score: int = 667  # of a process that uses nothing: the kernel's, since Linux 5.9
 
 
 class Threshold(Record):

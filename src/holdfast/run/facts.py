@@ -66,6 +66,7 @@ class RunFacts(Record):
     workload_exit: Facts | None = None
     workload_outlives_root: bool = False  # the run lasts as long as the workload
     workload_outlived_root: bool = False  # it did: the root's exit found it alive
+    workloads: tuple[str, ...] = ()  # tokens of all that the run resolved to, in all attempts
     wrappers: tuple[Facts, ...] = ()
     resolution: str | None = None
     resolution_why: str | None = None
@@ -88,6 +89,7 @@ class RunFacts(Record):
     degraded_why: str | None = None
     lines_given_up: tuple[Facts, ...] = ()  # that took too long to match
     anomaly_count: int = 0
+    identity_drifted: bool = False  # figures of another process than the workload were met
     faults: tuple[Facts, ...] = ()
     ignored: int = 0
     last_seq: int = 0

@@ -215,6 +215,9 @@ def _workload_resolved(now: Facts, event: Event) -> None:
     before, now["workload"] = now["workload"], workload if isinstance(workload, dict) else None
     if (before or {}).get("token") != (now["workload"] or {}).get("token"):
         now["workload_exit"] = None  # that was another one's
+    token = (now["workload"] or {}).get("token")
+    if isinstance(token, str) and token not in now["workloads"]:
+        now["workloads"] += (token,)
     now["workload_outlives_root"] = event.facts.get("outlives_root") is True
     now["wrappers"] = _objects(event.facts.get("wrappers"))
     now["resolution"] = event.facts.get("resolution")
@@ -315,8 +318,10 @@ def _watching(now: Facts, event: Event) -> None:
     now["degraded_why"] = why if isinstance(why, str) and now["degraded"] else None
 
 
-def _anomaly_fired(now: Facts, _event: Event) -> None:
+def _anomaly_fired(now: Facts, event: Event) -> None:
     now["anomaly_count"] += 1
+    if event.facts.get("rule") in ("identity_drift", "wrapper_traced"):
+        now["identity_drifted"] = True
 
 
 def _objects(value: object) -> tuple[Facts, ...]:

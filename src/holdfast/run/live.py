@@ -46,10 +46,9 @@ def read_live(
 
 
 def _is_ours(row: Json, facts: RunFacts) -> bool:
-    """Whether it is about a process that the run's events name; an unresolved row is about none."""
+    """Whether it is about a workload of the run; an unresolved row is about none."""
     token = row.get("token")
-    known = [facts.workload, facts.root, *(attempt.root for attempt in facts.attempts)]
-    return token is None or any(one is not None and one["token"] == token for one in known)
+    return token is None or token in facts.workloads
 
 
 def _is_recent(row: Json, interval_seconds: float) -> bool:

@@ -105,7 +105,6 @@ class OomJump(Rule):
     """The kernel's wish to end the workload rose by much."""
 
     name = "oom_score_jump"
-    bar = "oom_jump"
 
     def __init__(self) -> None:
         super().__init__()
@@ -118,17 +117,31 @@ class OomJump(Rule):
     def look(self, row: Row) -> Finding | None:
         score = row["oom_score"]
         self._lowest = score if self._lowest is None else min(self._lowest, score)
-        if score - self._lowest < threshold(self.bar):
+        if score - self._lowest < threshold("oom_jump"):
             return None
         return Finding(f"the OOM score rose from {self._lowest} to {score}")
 
 
-class OomCritical(OomJump):
-    """It is among the first that the kernel would end."""
+class OomCritical(Rule):
+    """It is among the first that the kernel would end, maybe from its first sample on."""
 
     name = "oom_score_critical"
     severity = Severity.CRITICAL
-    bar = "oom_critical"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lowest: int | None = None
+
+    def knows(self, row: Row) -> bool:
+        return row.get("oom_score") is not None
+
+    def look(self, row: Row) -> Finding | None:
+        score = row["oom_score"]
+        self._lowest = min(score, self._lowest if self._lowest is not None else score)
+        idle = min(self._lowest, self.context.idle_oom_score)
+        if score - idle < threshold("oom_critical"):
+            return None
+        return Finding(f"the OOM score is {score}; of a process that uses nothing it is {idle}")
 
 
 class DescriptorExhaustion(Rule):

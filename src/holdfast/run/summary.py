@@ -37,6 +37,17 @@ def summarise(spec: RunSpec, facts: RunFacts) -> dict[str, Any]:
         "evidence": ending.get("evidence"),
         "attempt": facts.attempt,
         "cleanup": facts.cleanup,
+        "workload": _process(facts.workload),
+        "workload_resolution": facts.resolution,
+        "usage_of": list(facts.workloads),  # tokens: of several, the figures are the highest
+        "identity_drifted": facts.identity_drifted,
         "usage": {**(ending.get("usage") or {}), **facts.usage},
         "anomaly_count": facts.anomaly_count,
     }
+
+
+def _process(workload: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Who it was, without what it was told: arguments are in the spec."""
+    if workload is None:
+        return None
+    return {name: workload.get(name) for name in ("token", "pid", "comm")}

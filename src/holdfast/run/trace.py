@@ -9,18 +9,28 @@ from __future__ import annotations
 
 import os
 
-from holdfast.lean import read_json
 from holdfast.process.samples import tree_figures
 from holdfast.run.durable import encode
+from holdfast.run.trace_rows import last_row, read_rows, tail_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any, BinaryIO
 
     from holdfast.process.samples import Sample
 
     Row = dict[str, Any]
+
+__all__ = [
+    "MOST_BYTES",
+    "PEAKS",
+    "TraceWriter",
+    "UsagePeaks",
+    "highest",
+    "last_row",
+    "read_rows",
+    "thin",
+]
 
 PEAKS = "peaks"  # of a row: the usage so far where it is above the row's own figures
 MOST_BYTES = 4 << 20  # half a day of rows; thinning so much takes tens of milliseconds
@@ -29,8 +39,6 @@ _FIGURES = (b'"rss_bytes":', b'"cpu_percent":', b'"oom_score":', b'"fd_ratio":')
 _ANOMALY = b'"anomalies":'
 _COPIED_BYTES = 1 << 18
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-_LONGEST_TAIL = 65536
-_USUAL_TAIL = 4096  # a row has some hundred bytes
 
 
 class TraceWriter:
@@ -74,7 +82,7 @@ class TraceWriter:
     def _open(self) -> None:
         self._fd = os.open(self._path, _FLAGS, 0o600)
         self._size = os.fstat(self._fd).st_size
-        tail = _tail(self._path, self._size, 1)
+        tail = tail_of(self._path, self._size, 1)
         self._is_torn = bool(tail) and not tail.endswith(b"\n")
 
     def _thin(self) -> None:
@@ -139,50 +147,6 @@ def _figure(text: bytes) -> float:
     """The number that a part of a row begins with; below all where it is null."""
     digits = text.replace(b"}", b",").partition(b",")[0]
     return float(digits) if digits[:1].isdigit() else -1.0
-
-
-def read_rows(path: str) -> Iterator[Row]:
-    """The rows of a trace, oldest first; lines that a death or a full disk tore are left out."""
-    try:
-        file = open(path, "rb")
-    except OSError:
-        return
-    with file:
-        for line in file:
-            row = _row(line)
-            if row is not None:
-                yield row
-
-
-def last_row(path: str) -> Row | None:
-    """The newest whole row."""
-    try:
-        size = os.path.getsize(path)
-        for most in (_USUAL_TAIL, _LONGEST_TAIL):
-            # The first line of a tail may have lost its head: then it is no row.
-            for line in reversed(_tail(path, size, most).split(b"\n")):
-                row = _row(line) if line else None
-                if row is not None:
-                    return row
-    except OSError:
-        pass
-    return None
-
-
-def _tail(path: str, size: int, most: int) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.pread(fd, most, max(0, size - most))
-    finally:
-        os.close(fd)
-
-
-def _row(line: bytes) -> Row | None:
-    try:
-        row = read_json(str(line, "utf-8"))
-    except ValueError:
-        return None
-    return row if isinstance(row, dict) and isinstance(row.get("at"), str) else None
 
 
 class UsagePeaks:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 
 from holdfast.process.clock import boottime, wall_clock
+from holdfast.process.proc_oom import own_score
 from holdfast.process.resolution import Kind as Resolved
 from holdfast.process.sampling import Sampler
 from holdfast.run.anomalies import Context, Watch
-from holdfast.run.durable import append_line
+from holdfast.run.durable import append_line, read_lines
 from holdfast.run.events import Kind
-from holdfast.run.trace import PEAKS, TraceWriter, UsagePeaks, last_row, read_rows
+from holdfast.run.trace import PEAKS, TraceWriter, UsagePeaks
+from holdfast.run.trace_rows import StoredTrace, last_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.process.members import Member
     from holdfast.process.resolution import Resolution
     from holdfast.run.anomalies import Anomaly
+    from holdfast.run.directory import RunDirectory
     from holdfast.shim.supervisor import Supervisor
 
 
@@ -36,8 +39,7 @@ class Measuring:
         self.sampler = Sampler(last_at=str(before["at"]) if before else "")
         self._trace = TraceWriter(path)
         self._peaks = UsagePeaks()
-        for row in read_rows(path) if before else ():
-            self._peaks.add(row)
+        self._idle_oom_score = own_score()
         self._watch = Watch()
         self._context = Context()
         self._context_of: Resolution | None = None
@@ -45,6 +47,23 @@ class Measuring:
         self._log_size = -1
         self._heard_at = boottime()
         supervisor.on_restart.append(self._restarted)
+        if before is not None:
+            self._take_in(path)
+
+    def _take_in(self, path: str) -> None:
+        """What an earlier shim measured, as far as it is sound and the workload's."""
+        facts = self._supervisor.journal.facts
+        wrappers = tuple(str(wrapper.get("token")) for wrapper in facts.wrappers)
+        stored = StoredTrace(path, facts.workloads, wrappers)
+        for row in stored:
+            self._peaks.add(row)
+        if stored.damaged:
+            error = f"{stored.damaged} damaged rows of the trace were left out"
+            self._supervisor.journal.record(Kind.FAULT, where="trace", error=error)
+        said = {row.get("token") for row in _fired_before(self._supervisor.directory)}
+        for anomaly in stored.anomalies:
+            if anomaly.token not in said:
+                self._fire(anomaly)
 
     def sample(self, members: list[Member], resolution: Resolution, *, full: bool = False) -> None:
         """Measure now."""
@@ -106,6 +125,8 @@ class Measuring:
                 memory_max_bytes=self._supervisor.spec.wanted.memory_max_bytes,
                 cpus=os.cpu_count() or 1,
             )
+            if self._idle_oom_score is not None:
+                self._context = self._context.replace(idle_oom_score=self._idle_oom_score)
         return self._context
 
     def _restarted(self, lived_seconds: float) -> None:
@@ -124,3 +145,11 @@ class Measuring:
             evidence=anomaly.evidence,
         )
         supervisor.guarded("notice", lambda: supervisor.tell("anomaly", anomaly=document))
+
+
+def _fired_before(directory: RunDirectory) -> list[dict[str, Any]]:
+    try:
+        rows = read_lines(directory.anomalies_path)
+    except OSError:
+        return []
+    return [row for row in rows if row.get("rule") in ("identity_drift", "wrapper_traced")]

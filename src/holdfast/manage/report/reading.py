@@ -8,7 +8,7 @@ from holdfast.record import Record
 from holdfast.run.durable import read_lines
 from holdfast.run.facts import RunFacts
 from holdfast.run.lifecycle import fold
-from holdfast.run.trace import read_rows
+from holdfast.run.trace_rows import StoredTrace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Material(Record):
     anomalies: tuple[Json, ...]
     signals: tuple[Json, ...]
     looked_at: str
+    damaged_rows: int = 0  # of the trace, left out
 
 
 def read_material(run: Run) -> Material:
@@ -39,15 +40,27 @@ def read_material(run: Run) -> Material:
     directory = run.directory
     info = run.info()
     events = _events(directory)
+    facts = fold(events) if events else RunFacts()
+    wrappers = tuple(str(wrapper.get("token")) for wrapper in facts.wrappers)
+    # Without events, nothing tells whose rows they are.
+    trace = StoredTrace(directory.trace_path, facts.workloads if events else None, wrappers)
+    rows = tuple(row for row in trace if isinstance(row.get("tree"), dict))
+    anomalies = _lines(directory.anomalies_path)
+    said = {row.get("token") for row in anomalies if row.get("rule") in _ABOUT_IDENTITY}
+    anomalies += [one.to_json() for one in trace.anomalies if one.token not in said]
     return Material(
         info,
-        fold(events) if events else RunFacts(),
+        facts,
         events,
-        tuple(row for row in read_rows(directory.trace_path) if isinstance(row.get("tree"), dict)),
-        tuple(_lines(directory.anomalies_path)),
+        rows,
+        tuple(anomalies),
         tuple(_lines(directory.signals_path)),
         wall_clock(),
+        trace.damaged,
     )
+
+
+_ABOUT_IDENTITY = ("identity_drift", "wrapper_traced")
 
 
 def _events(directory: RunDirectory) -> tuple[Event, ...]:

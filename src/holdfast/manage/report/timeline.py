@@ -79,6 +79,7 @@ class Snapshot(Record):
     seconds: float  # how long the axis is
     interval_seconds: float | None
     sample_count: int
+    damaged_count: int  # rows of the trace that can't be read as samples
     charts: tuple[Chart, ...]
     stretches: tuple[Stretch, ...]
     marks: tuple[Mark, ...]
@@ -109,6 +110,7 @@ class Snapshot(Record):
             "seconds": self.seconds,
             "interval_seconds": self.interval_seconds,
             "samples": self.sample_count,
+            "damaged_samples": self.damaged_count,
             "usage": self.usage,
             "mean_cpu_percent": self.mean_cpu_percent,
             "charts": [chart.to_json() for chart in self.charts],
@@ -142,6 +144,7 @@ def snapshot(material: Material) -> Snapshot:
         seconds=seconds,
         interval_seconds=interval,
         sample_count=len(times),
+        damaged_count=material.damaged_rows,
         charts=charts(samples, (info.wanted or {}).get("memory_max_bytes")),
         stretches=stretches,
         marks=marks(event_marks(material, clock), anomalies, signals),

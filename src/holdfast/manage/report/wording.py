@@ -77,9 +77,11 @@ def sample_words(snapshot: Snapshot) -> str:
     often = f", every {time_text(every)}" if every else ""
     if every == 0:
         often = ": the run was started with --sample-interval 0"
+    damaged = snapshot.damaged_count
+    lost = f"; {damaged:,} damaged, and left out" if damaged else ""
     if not number:
-        return f"none{often if every == 0 else ''}"
-    return f"{number:,} sample{'' if number == 1 else 's'} kept{often}"
+        return f"none{often if every == 0 else ''}{lost}"
+    return f"{number:,} sample{'' if number == 1 else 's'} kept{often}{lost}"
 
 
 def lacks(snapshot: Snapshot) -> list[tuple[Lack, float, int]]:
