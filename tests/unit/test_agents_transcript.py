@@ -130,6 +130,38 @@ def test_C2_marks_of_an_earlier_turn_are_not_this_runs(agent, transcript):
 
 
 @pytest.mark.parametrize("agent", ["claude", "codex"])
+@pytest.mark.parametrize("written", [1, 40, -1])
+def test_C2_a_record_that_is_half_written_when_it_is_found_is_not_lost(agent, written, transcript):
+    content = recorded(f"{agent}-transcript-first.jsonl")
+    (mark,) = of_kind(
+        _facts_of(agent, transcript, content), CompletionProven
+    )  # the record that proves it, and where it begins
+    assert mark.at_byte is not None
+    record = content[mark.at_byte :].partition(b"\n")[0]
+    found = content[: mark.at_byte] + record[:written]
+    transcript.write_bytes(found)
+    reader = _reader(agent, transcript)
+    assert _poll_until_settled(reader) == []
+    transcript.write_bytes(content)
+    (proven,) = of_kind([*reader.poll(100.0), *reader.poll(200.0)], CompletionProven)
+    assert proven.at_byte == mark.at_byte
+
+
+def _facts_of(agent: str, transcript: Path, content: bytes) -> list[Fact]:
+    transcript.write_bytes(content)
+    return _poll_until_settled(_reader(agent, transcript, start=0))
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_C2_the_last_record_of_an_earlier_turn_may_lack_its_newline(agent, transcript):
+    content = recorded(f"{agent}-transcript-first.jsonl").rstrip(b"\n")
+    transcript.write_bytes(content)
+    reader = _reader(agent, transcript)
+    transcript.write_bytes(content + b"\n")
+    assert _poll_until_settled(reader) == []
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex"])
 @pytest.mark.parametrize("size", [13, 100, 1000])
 def test_C2_a_record_split_over_polls_is_not_lost(agent, size, transcript):
     content = recorded(f"{agent}-transcript-first.jsonl")
@@ -205,5 +237,8 @@ def test_a_line_without_end_is_skipped_and_what_follows_is_read(transcript):
         for _ in range(35):
             opened.write(b"x" * 1024 * 1024)
         opened.write(b"\n" + end + b"\n")
-    (proven,) = of_kind(reader.poll(0.0), CompletionProven)
+    facts = reader.poll(0.0)
+    while reader.is_behind:
+        facts += reader.poll(0.0)
+    (proven,) = of_kind(facts, CompletionProven)
     assert proven.at_byte == 35 * 1024 * 1024 + 1

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -99,3 +100,31 @@ def test_every_pattern_needs_one_of_the_signs(pattern):
         assert redaction._may_hold_a_secret(text)
 
     check()
+
+
+LONG_TEXTS = [
+    *("word.", "a://b:", "://a:b", "x.y+z-", "eyJ-", "eyJaaaaaaaaaa.", "-eyJaaaaaaaaaa", "sk-"),
+    *("-a-key", "--token ", "--secret= ", "A_KEY_", "KEY='", "bearer  ", "basic\t", "api-key:\n"),
+    *("authorization: ", "-----BEGIN A", "-----BEGIN PRIVATE KEY-----", "xoxb-", "github_pat_a"),
+]
+
+
+@pytest.mark.parametrize("piece", LONG_TEXTS)
+def test_redaction_takes_no_longer_than_the_text_is_long(piece):
+    """A text of 400 KB, which took minutes when each word of it was tried anew."""
+    text = "the key " + piece * (400_000 // len(piece))
+    began = time.process_time()
+    redact_text(text)
+    assert time.process_time() - began < 20
+
+
+@pytest.mark.parametrize("before", ["", "x", "token-", "a=", "x.", "'"])
+def test_a_web_token_is_replaced_wherever_it_stands(before):
+    token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"
+    expected = before == "x"  # a part of a longer word
+    assert (token in redact_text(f"see {before}{token} there")) is expected
+
+
+def test_a_password_in_an_address_is_replaced_wherever_it_stands():
+    for address in ("https://u:pw12@h/x", ".git+ssh://u:pw12@h", "1x://:pw12@h"):
+        assert "pw12" not in redact_text(f"clone {address} now")

@@ -1,7 +1,8 @@
 """Finds the file in which an agent records a session, and reads from it that the work is over.
 
-Reading starts at the size found at discovery: a resumed transcript already holds the marks of
-earlier turns (test_C2_...). Reads files, writes none; a file that is gone is no error.
+Reading starts at the end found at discovery: a resumed transcript already holds the marks of
+earlier turns (test_C2_...). A record that is half written there is read when it is whole. Reads
+files, writes none; a file that is gone is no error.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from holdfast.agents.facts import Fact
     from holdfast.agents.profile import AgentProfile, CompletionRule, Json, TranscriptRules
 
-_READ_BYTES = 4 * 1024 * 1024
+_READ_BYTES = 1024 * 1024  # in one poll
+_TAIL_BYTES = 64 * 1024
 _MAX_LINE = 32 * 1024 * 1024
 _FIRST_LINE = 64 * 1024
 
@@ -126,7 +128,8 @@ class TranscriptReader:
             profile.options, arguments
         )
         self._tallies = [UsageTally(rule) for rule in self._rules.usage]
-        self._at = _size(path) if start is None else start
+        self._at = _end_of_records(path) if start is None else start
+        self.is_behind = False  # the last poll left something unread
         self._carried = b""
         self._skipping = False
         self._pending: _Pending | None = None
@@ -158,8 +161,9 @@ class TranscriptReader:
                     yield from facts
 
     def _new_lines(self) -> Iterator[tuple[bytes, int]]:
-        while chunk := self._new_bytes():
-            yield from self._split(chunk)
+        chunk = self._new_bytes()
+        self.is_behind = len(chunk) == _READ_BYTES
+        yield from self._split(chunk)
 
     def _split(self, chunk: bytes) -> Iterator[tuple[bytes, int]]:
         *lines, rest = (self._carried + chunk).split(b"\n")
@@ -176,7 +180,7 @@ class TranscriptReader:
     def _new_bytes(self) -> bytes:
         if _size(self.path) < self._at:
             # Rewritten shorter: what is in it now is old.
-            self._at, self._carried = _size(self.path), b""
+            self._at, self._carried = _end_of_records(self.path), b""
             return b""
         try:
             with open(self.path, "rb") as opened:
@@ -193,6 +197,26 @@ def _size(path: str) -> int:
         return os.stat(path).st_size
     except OSError:
         return 0
+
+
+def _end_of_records(path: str) -> int:
+    """Where the last whole record ends: what is after it is being written by this run.
+
+    A record that is whole but for its newline may be the last of a turn that was cut off.
+    """
+    try:
+        with open(path, "rb") as opened:
+            end = opened.seek(0, os.SEEK_END)
+            tail = b""
+            while b"\n" not in tail and len(tail) < min(end, _MAX_LINE):
+                begin = max(0, end - 2 * len(tail) - _TAIL_BYTES)
+                opened.seek(begin)
+                tail = opened.read(end - begin)
+    except OSError:
+        return 0
+    unfinished = tail.rpartition(b"\n")[2]
+    is_whole = bool(unfinished.strip()) and bool(Line(unfinished).records)
+    return end if is_whole or len(unfinished) > _MAX_LINE else end - len(unfinished)
 
 
 def _ending(

@@ -23,21 +23,23 @@ _HAS_DIGIT = r"(?=[^\s\"']{0,200}?\d)"
 # An argument that is nothing but NAME=VALUE or --option=VALUE.
 _WHOLE = rf"((?:{_OPTION}|(?:[\w-]*[_-])?(?:{_WORD}|key))=)(.+)"
 
-# Each: what stays (\1), what is replaced, and what stays after it (\2).
+# Each: what stays (\1), what is replaced, and what stays after it (\2). None may take longer than
+# in proportion to the text, whatever it is: no part without a bound may be tried from every word
+# of it anew (test_redaction_takes_no_longer_than_the_text_is_long).
 _IN_TEXT = (
     rf"(\b{_VARIABLE}=[\"']?)[^\s\"';&|]+()",
     rf"((?<![\w-]){_OPTION}=[\"']?)[^\s\"';&|]+()",
     rf"((?<![\w-]){_OPTION}\s+[\"']?){_HAS_DIGIT}[^\s\"';&|-][^\s\"';&|]{{7,}}()",
     rf"((?i:\b(?:bearer|basic))\s+){_HAS_DIGIT}[\w.~+/-]{{16,}}=*()",
     r"((?i:\b(?:x-api-key|api-key|authorization):)\s*)(?!(?i:bearer|basic)\s)[^\s\"']{8,}()",
-    r"(\b[A-Za-z][\w+.-]*://[^\s/:@\"']*:)[^\s/@\"']+(@)",
+    r"(://[^\s/:@\"']*:)[^\s/@\"']+(@)",
     rf"(\bsk-){_HAS_DIGIT}[\w-]{{16,}}()",
     r"(\b(?:gh[pousr]_|hf_|npm_))[A-Za-z0-9]{20,}()",
     rf"(\b(?:github_pat_|glpat-|pypi-)){_HAS_DIGIT}[\w-]{{20,}}()",
     r"(\b(?:AKIA|ASIA))[0-9A-Z]{16}\b()",
     r"(\bAIza)[\w-]{35}()",
     r"(\bxox[abeoprs]-)[\w-]{10,}()",
-    r"(\beyJ)[\w-]{10,}\.[\w-]{10,}\.[\w-]+()",
+    r"((?<![\w-])eyJ|\beyJ(?=[\w-]{10,512}\.))[\w-]{10,}\.[\w-]{10,}\.[\w-]+()",
     r"(-----BEGIN [A-Z ]*PRIVATE KEY-----)[\s\S]+?(-----END|\Z)",
 )
 

@@ -104,22 +104,27 @@ class AgentWatch:
             self._poll_transcript()
 
     def _poll_transcript(self) -> None:
-        self._read_transcript()
-        self._supervisor.loop.after("transcript", TRANSCRIPT_SECONDS, self._poll_transcript)
+        seconds = 0.0 if self._read_transcript() else TRANSCRIPT_SECONDS
+        self._supervisor.loop.after("transcript", seconds, self._poll_transcript)
 
-    def _read_transcript(self) -> None:
-        """What stdout has told already is not asked of the transcript."""
-        for fact in self._transcript.poll(boottime()) if self._transcript is not None else ():
+    def _read_transcript(self) -> bool:
+        """What stdout has told already is not asked of the transcript. True: there is more."""
+        if self._transcript is None:
+            return False
+        for fact in self._transcript.poll(boottime()):
             is_known = self._supervisor.journal.facts.completion is not None
             if isinstance(fact, UsageRead):
                 is_known = self._stream_counts
             if not is_known:
                 self._take(fact)
+        return self._transcript.is_behind
 
-    def last_look(self) -> None:
-        """Before the ending: what the transcript got last."""
-        self._read_transcript()
+    def last_look(self) -> bool:
+        """Before the ending: what the transcript got last. True: there is more."""
+        if self._read_transcript():
+            return True
         session = self._supervisor.journal.facts.session or {}
         if session.get("id") and session.get("transcript") is None:
             # The first search came too early, and the run was over before the next.
             self._session_found(str(session["id"]))
+        return False
