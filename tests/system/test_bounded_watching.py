@@ -10,7 +10,6 @@ from tests.support.recovering import kill_shim
 from tests.support.running import (
     ended,
     events_of,
-    run_of,
     shim_pid,
     stop,
     wait_for_output,
@@ -93,16 +92,3 @@ def test_a_flood_of_lines_is_not_the_runs_time(holdfast):
     assert (info.outcome, info.ended_at) == ("succeeded", exited["at"])
     assert info.completion is not None, "the end is read, however much there was before it"
     assert info.completion["proof"] == "fin"
-
-
-def test_a_log_is_trimmed_once_more_after_the_last_burst(holdfast):
-    holdfast("run", "-n", "a", "--log-max", "1M", sys.executable, "-c", FLOOD, expect=0)
-    info = ended("a", timeout=120)
-    log = os.stat(run_of("a").directory.output_path)
-    assert info.log_bytes == log.st_size > 40 << 20
-    assert log.st_blocks * 512 <= (1 << 20) + (64 << 10)
-    first = events_of("a", "output_trimmed")[-1]["first_byte"]
-    assert log.st_size - first <= (1 << 20) + (64 << 10)
-    shown = holdfast("logs", "a").raw
-    assert shown.endswith(b"fin\n")
-    assert b"\0" not in shown

@@ -123,6 +123,7 @@ class Source:
         self.name = run.id if spec is None else spec.name
         self._agent = spec.agent if spec is not None and args.pretty else None
         self._path = _stderr_of(run, spec) if args.stderr else run.directory.output_path
+        self._first_kept = run.directory.first_kept_byte(self._path)
         self._times: LogTimes | None = None
         if args.timestamps or start.at is not None:
             self._times = LogTimes(run.directory, self._path)
@@ -136,7 +137,7 @@ class Source:
         """The byte to begin at; bytes that come later are printed all the same."""
         if start.at is not None and self._times is not None:
             return self._byte_at(start.at, self._times)
-        reader = OutputReader(self._path, start.byte or 0)
+        reader = OutputReader(self._path, start.byte or 0, first_kept=self._first_kept)
         try:
             if start.tail is not None:
                 reader.seek_tail(start.tail)
@@ -176,7 +177,7 @@ class Source:
 
     def print_all(self, printer: Printer) -> None:
         """All that there is now."""
-        for chunk in read_from(self._path, self._at_byte):
+        for chunk in read_from(self._path, self._at_byte, first_kept=self._first_kept):
             self._at_byte = chunk.at_byte + len(chunk.data)
             printer.take(chunk)
 

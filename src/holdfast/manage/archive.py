@@ -9,6 +9,7 @@ import os
 import stat
 
 from holdfast.manage.removal import Names, Removed, remove_run
+from holdfast.manage.sparse import add_trimmed
 from holdfast.record import Record
 from holdfast.run.durable import sync_directory
 
@@ -64,7 +65,7 @@ def _pack(directory: RunDirectory, path: str) -> None:
     try:
         with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
             with tarfile.open(fileobj=file, mode="w:gz") as archive:
-                archive.add(directory.path, arcname=directory.id, filter=_worth_keeping)
+                _add_all(archive, directory)
             file.flush()
             os.fsync(file.fileno())  # the original is about to go
         os.rename(temporary, path)
@@ -73,6 +74,17 @@ def _pack(directory: RunDirectory, path: str) -> None:
             os.unlink(temporary)
         raise
     sync_directory(directory.home.archive_path)
+
+
+def _add_all(archive: tarfile.TarFile, directory: RunDirectory) -> None:
+    def keep(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        # A trimmed log is stored without the hole at its head, and unpacked with it.
+        trimmed = f"{directory.id}/output.log"
+        if member.name == trimmed and add_trimmed(archive, member, directory.output_path):
+            return None
+        return _worth_keeping(member)
+
+    archive.add(directory.path, arcname=directory.id, filter=keep)
 
 
 def _worth_keeping(member: tarfile.TarInfo) -> tarfile.TarInfo | None:

@@ -38,7 +38,8 @@ class OutputStream:
     ) -> None:
         self._directory = directory
         self._path = directory.output_path if path is None else path
-        self._reader = OutputReader(self._path, at_byte)
+        kept = directory.first_kept_byte(self._path)
+        self._reader = OutputReader(self._path, at_byte, first_kept=kept)
         self._watch = Watch()
         self._link: Link | None = None
         if tail is not None:

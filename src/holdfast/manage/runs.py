@@ -197,8 +197,9 @@ class Run:
             raise WrongUse("since_byte counts from the start of the output", hint="use tail=N")
         from holdfast.run.output import read_from
 
-        path = self.directory.output_path
-        return b"".join(chunk.data for chunk in read_from(path, since_byte, tail=tail))
+        path, kept = self.directory.output_path, self.directory.first_kept_byte()
+        found = read_from(path, since_byte, tail=tail, first_kept=kept)
+        return b"".join(chunk.data for chunk in found)
 
     def follow(self, since_byte: int = 0) -> Iterator[Chunk]:
         """The output from a byte on, as it comes, until the run has ended."""

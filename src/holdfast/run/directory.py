@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.errors import DamagedRecord, InvalidName, LockBusy, RunNotFound
+from holdfast.errors import DamagedRecord, HoldfastError, InvalidName, LockBusy, RunNotFound
 from holdfast.lean import read_json
 from holdfast.run.durable import append_line, atomic_write, encode, read_file, read_lines
 from holdfast.run.eventlog import EventLog, EventsRead, read_events
@@ -97,6 +97,22 @@ class RunDirectory:
     ) -> EventsRead:
         """The whole events from a byte on, as `EventsRead.offset` and `next_seq` told it."""
         return read_events(self.events_path, offset, next_seq, members=members)
+
+    def first_kept_byte(self, path: str | None = None) -> int:
+        """Where an output file begins that is a copy of a trimmed one: before it are zeros.
+
+        A trimmed file itself has a hole there, which every reader sees.
+        """
+        from holdfast.run.output import begins_with_zeros
+
+        if path not in (None, self.output_path) or not begins_with_zeros(self.output_path):
+            return 0
+        from holdfast.run.lifecycle import fold
+
+        try:
+            return fold(self.read_events(members=False).events).output_first_byte
+        except (HoldfastError, OSError):
+            return 0
 
     def lock_is_held(self) -> bool:
         """Whether somebody supervises the run right now."""

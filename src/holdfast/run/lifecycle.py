@@ -308,6 +308,12 @@ def _collect(name: str) -> Callable[[Facts, Event], None]:
     return change
 
 
+def _output_truncated(now: Facts, event: Event) -> None:
+    now["output_truncations"] += (event.facts,)
+    if (_whole(event.facts.get("now")) or 0) < now["output_first_byte"]:
+        now["output_first_byte"] = 0  # bytes are counted anew
+
+
 def _output_trimmed(now: Facts, event: Event) -> None:
     now["output_first_byte"] = event.facts["first_byte"]
 
@@ -350,7 +356,7 @@ _CHANGES: dict[Kind, Callable[[Facts, Event], None]] = {
     Kind.ROOT_EXITED: _root_exited,
     Kind.WORKLOAD_EXITED: _workload_exited,
     Kind.RESTART_SCHEDULED: _restart_scheduled,
-    Kind.OUTPUT_TRUNCATED: _collect("output_truncations"),
+    Kind.OUTPUT_TRUNCATED: _output_truncated,
     Kind.OUTPUT_TRIMMED: _output_trimmed,
     Kind.WATCHING: _watching,
     Kind.LINE_GIVEN_UP: _collect("lines_given_up"),

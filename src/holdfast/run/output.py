@@ -30,10 +30,14 @@ class Chunk(Record):
 
 
 class OutputReader:
-    """Reads one output file forward. The file may not exist yet."""
+    """Reads one output file forward. The file may not exist yet.
 
-    def __init__(self, path: str, at_byte: int = 0) -> None:
+    What is before `first_kept` was given back to the disk: a copy of the file has zeros there.
+    """
+
+    def __init__(self, path: str, at_byte: int = 0, *, first_kept: int = 0) -> None:
         self._path = path
+        self._first_kept = first_kept
         self._fd = -1
         self._seen_bytes = 0  # the file was once that long
         self.at_byte = at_byte
@@ -46,7 +50,7 @@ class OutputReader:
     def seek_tail(self, lines: int) -> None:
         """Go to where the last lines begin."""
         if self._open():
-            self.at_byte = tail_offset(self._fd, lines)
+            self.at_byte = tail_offset(self._fd, lines, self._first_kept)
 
     @property
     def size(self) -> int:
@@ -57,6 +61,8 @@ class OutputReader:
         """What comes next; None: nothing yet."""
         size = self.size
         was_truncated = size < self._seen_bytes
+        if was_truncated:
+            self._first_kept = 0
         begun = 0 if was_truncated else self.at_byte
         if not was_truncated and size <= begun:
             return None
@@ -68,7 +74,7 @@ class OutputReader:
 
     def _read_data(self, at_byte: int, most_bytes: int) -> tuple[int, bytes]:
         while True:
-            at_byte = next_data(self._fd, at_byte)
+            at_byte = next_data(self._fd, max(at_byte, self._first_kept))
             data = os.pread(self._fd, most_bytes, at_byte)
             # The head may have been given back while it was read: zeros are not its output.
             if not data or next_data(self._fd, at_byte) == at_byte:
@@ -83,9 +89,11 @@ class OutputReader:
         return True
 
 
-def read_from(path: str, at_byte: int = 0, *, tail: int | None = None) -> Iterator[Chunk]:
+def read_from(
+    path: str, at_byte: int = 0, *, tail: int | None = None, first_kept: int = 0
+) -> Iterator[Chunk]:
     """All that there is now, from a byte on, or the last lines. It ends, even if output goes on."""
-    reader = OutputReader(path, at_byte)
+    reader = OutputReader(path, at_byte, first_kept=first_kept)
     try:
         if tail is not None:
             reader.seek_tail(tail)
@@ -130,9 +138,21 @@ def next_data(fd: int, at_byte: int) -> int:
         return at_byte  # a file system that knows no holes has none
 
 
-def tail_offset(fd: int, lines: int) -> int:
+def begins_with_zeros(path: str) -> bool:
+    """Whether the file has zeros, and no hole, at its head: as a copy of a trimmed one has."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        return first_byte(fd) == 0 and os.pread(fd, 1, 0) == b"\0"
+    finally:
+        os.close(fd)
+
+
+def tail_offset(fd: int, lines: int, first_kept: int = 0) -> int:
     """Where the last lines begin; an unfinished last line counts as one."""
-    size, head = os.fstat(fd).st_size, first_byte(fd)
+    size, head = os.fstat(fd).st_size, max(first_byte(fd), first_kept)
     if lines <= 0 or size <= head:
         return size
     end, wanted = size, lines
