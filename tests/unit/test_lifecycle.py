@@ -70,7 +70,7 @@ def test_nothing_leads_out_of_ended(kind: Kind):
 
 def test_only_ended_ends_a_run():
     enders = {kind for (_, kind), cell in TABLE.items() if cell is Phase.ENDED}
-    assert enders == {Kind.ENDED, Kind.CLEANED}
+    assert enders == {Kind.ENDED, Kind.CLEANED, Kind.FAULT}
     assert TABLE[Phase.RUNNING, Kind.CLEANED] is Phase.RUNNING
 
 
@@ -211,8 +211,8 @@ def test_what_is_counted_and_kept():
             (Kind.FAULT, {"where": "sampler"}),
             (Kind.USAGE_READ, {"tokens_in": 1}),
             (Kind.USAGE_READ, {"tokens_in": 5, "cost_usd": 0.1}),
-            (Kind.OUTPUT_TRIMMED, {"first_byte": 4096}),
             (Kind.OUTPUT_TRUNCATED, {"was": 9, "now": 0}),
+            (Kind.OUTPUT_TRIMMED, {"first_byte": 4096}),
             (Kind.SESSION_FOUND, {"id": "s"}),
             (Kind.COMPLETION_PROVEN, {"source": "stdout"}),
             (Kind.RESULT_READ, {"text": "done"}),
@@ -370,3 +370,26 @@ def test_the_exit_code_of_wait(
 
 def test_a_missing_required_workload_is_holdfasts_own_failure():
     assert run_exit_code(Outcome.FAILED, None, 15, StopCause.REQUIRE_WORKLOAD) == 125
+
+
+def test_a_log_that_was_cut_begins_at_its_first_byte_again():
+    trimmed = (Kind.OUTPUT_TRIMMED, {"first_byte": 4096})
+    cut = (Kind.OUTPUT_TRUNCATED, {"was": 9000, "now": 0})
+    assert fold(events(supervised(), started(), RUNNING, trimmed)).output_first_byte == 4096
+    assert fold(events(supervised(), started(), RUNNING, trimmed, cut)).output_first_byte == 0
+
+
+def test_what_is_missing_is_what_was_said_last():
+    lost = (Kind.WATCHING, {"degraded": ["inotify"], "why": "inotify: none is left"})
+    found = (Kind.WATCHING, {"degraded": [], "why": "inotify works again"})
+    facts = fold(events(supervised(), started(), RUNNING, lost))
+    assert (facts.degraded, facts.degraded_why) == (("inotify",), "inotify: none is left")
+    facts = fold(events(supervised(), started(), RUNNING, lost, found))
+    assert (facts.degraded, facts.degraded_why) == ((), None)
+
+
+def test_a_run_is_over_when_its_root_is_however_long_we_read_on():
+    facts = fold(events(supervised(), started(), RUNNING, exited(0)))
+    over = facts.over_at
+    later = fold(events(supervised(), started(), RUNNING, exited(0), ended(Outcome.SUCCEEDED)))
+    assert later.ended_at == over is not None

@@ -13,9 +13,11 @@ from holdfast.run.output import first_byte
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import tarfile
+    from typing import IO, Any
 
 _SPARSE = b"S"
 _CHECKSUM, _TYPE, _MAP, _REAL_SIZE = 148, 156, 386, 483  # where they are in the header
+_CHUNK_BYTES = 256 << 10
 _LARGEST = 8**11  # bytes: what a field of octal digits holds
 
 
@@ -37,8 +39,8 @@ def add_trimmed(archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) ->
         _describe_hole(header, hole, real_size)
         file.seek(hole)
         assert archive.fileobj is not None
-        archive.fileobj.write(header)
-        tarfile.copyfileobj(file, archive.fileobj, member.size)
+        archive.fileobj.write(bytes(header))
+        _copy(file, archive.fileobj, member.size)
         _pad(archive, member.size, tarfile.BLOCKSIZE)
     return True
 
@@ -49,6 +51,15 @@ def _describe_hole(header: bytearray, hole: int, real_size: int) -> None:
     header[_REAL_SIZE : _REAL_SIZE + 12] = b"%011o\0" % real_size
     header[_CHECKSUM : _CHECKSUM + 8] = b" " * 8
     header[_CHECKSUM : _CHECKSUM + 8] = b"%06o\0 " % sum(header)
+
+
+def _copy(file: IO[bytes], target: Any, size: int) -> None:
+    while size:
+        data = file.read(min(size, _CHUNK_BYTES))
+        if not data:
+            raise OSError("the log became shorter while it was packed")
+        target.write(data)
+        size -= len(data)
 
 
 def _pad(archive: tarfile.TarFile, size: int, block: int) -> None:
