@@ -63,7 +63,7 @@ def _begin(env: dict[str, str], *words: str) -> subprocess.Popen[str]:
         [sys.executable, "-c", code, *words],
         env=env,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -99,6 +99,16 @@ def test_run_F_gives_up_when_adopters_can_not_start(holdfast, crippled):
     assert begun.returncode == 125
     assert REASON in said
     assert _failed_adopters() <= MOST_ADOPTERS
+    stop(holdfast, "a")
+
+
+def test_a_stop_says_of_what_its_adopters_die(holdfast, crippled):
+    holdfast("run", "-n", "a", "sleep", "600", expect=0)
+    kill_shim("a")
+    with _begin(crippled, "stop", "a") as stopping:
+        said, complained = stopping.communicate(timeout=100)
+    assert stopping.returncode == 6
+    assert REASON in f"{said}{complained}"
     stop(holdfast, "a")
 
 

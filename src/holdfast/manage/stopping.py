@@ -75,6 +75,7 @@ def _stop(
     grace = spec.wanted.grace_seconds if grace_seconds is None else grace_seconds
     was_over = True
     adopters = asked = 0
+    reason: str | None = None
     while adopters < _MOST_ADOPTERS:
         facts, standing = stand(directory, spec)
         if facts.has_ended:
@@ -89,17 +90,18 @@ def _stop(
         was_over = standing.state is State.ENDED
         if not directory.lock_is_held():
             adopters += 1
-            yield from _adopt(directory, {"stop": request}, facts, grace)
+            reason = yield from _adopt(directory, {"stop": request}, facts, grace)
         elif asked >= _MOST_ASKED or not (yield from _ask(directory, request, grace)):
             # It does not answer; or it answers, says that it stops, and never comes to an end.
             adopters += 1
-            yield from _adopt(directory, {"hung": True, "stop": request}, facts, 0)
+            reason = yield from _adopt(directory, {"hung": True, "stop": request}, facts, 0)
         asked += 1
         facts = stand(directory, spec)[0]
         if not facts.has_ended and _has_survivors(facts):
             return Stopped(False, cleanup_of(facts))  # named, not done
     raise Unavailable(
-        f"run {directory.id} could not be stopped: whoever takes it over dies",
+        f"run {directory.id} could not be stopped: whoever takes it over dies"
+        + ("" if reason is None else f" of {reason}"),
         hint=f"holdfast status {directory.id}; try again",
         run=directory.id,
     )
@@ -141,11 +143,15 @@ def _await_release(directory: RunDirectory, seconds: float) -> Steps[None]:
 
 def _adopt(
     directory: RunDirectory, request: dict[str, Any], before: RunFacts, grace: float
-) -> Steps[None]:
-    """Have the run taken over and stopped; over when it has ended, or the adopter is gone."""
-    yield from start_shim("adopt", directory.path, request)
+) -> Steps[str | None]:
+    """Have the run taken over and stopped; over when it has ended, or the adopter is gone.
+
+    What the adopter says that it failed of, if anything.
+    """
+    reason = yield from start_shim("adopt", directory.path, request)
     if read_facts(directory).shim != before.shim:  # else the adopter died, or was not first
         yield from _await_end(directory, grace + _CLEAN_UP_SECONDS)
+    return reason
 
 
 def _ask(directory: RunDirectory, request: dict[str, Any], grace: float) -> Steps[bool]:
