@@ -12,7 +12,7 @@ from holdfast.run.live import Live, read_live
 from holdfast.run.trace import PEAKS, TraceWriter, UsagePeaks
 
 AT = "2026-11-15T12:00:00.000000Z"
-FACTS = RunFacts(root={"token": "ours"})
+FACTS = RunFacts(workloads=("ours",))
 
 
 def _row(**fields):
@@ -97,12 +97,14 @@ def test_a_row_about_somebody_else_or_of_another_shape_is_not_believed(tmp_path,
 
 
 @pytest.mark.parametrize("wrong", ["text", True, -1, float("inf"), float("nan"), [], {}])
-def test_what_is_no_number_is_unknown(tmp_path, wrong):
-    tree = {"processes": 2, "rss_bytes": wrong, "peak_rss_bytes": wrong, "cpu_seconds": 2.0}
-    live = _read(tmp_path, _row(tree=tree, peaks={"peak_processes": wrong}))
-    assert live.now["rss_bytes"] is None
-    assert live.usage["peak_rss_bytes"] is None
-    assert live.usage["peak_processes"] is None
-    assert live.usage["cpu_seconds"] == 2.0
-    assert _read(tmp_path, _row(boottime=wrong)).now is None
-    assert _read(tmp_path, _row(at="yesterday")).now is None
+def test_a_row_with_what_is_no_number_is_passed_over(tmp_path, wrong):
+    before = _row()
+    tree = {"processes": 2, "rss_bytes": wrong, "cpu_seconds": 2.0}
+    for damaged in (
+        _row(tree=tree),
+        _row(peaks={"peak_processes": wrong}),
+        _row(boottime=wrong),
+        _row(at="yesterday"),
+    ):
+        assert _read(tmp_path, damaged) == Live()
+        assert _read(tmp_path, before, damaged) == _read(tmp_path, before)

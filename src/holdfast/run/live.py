@@ -1,12 +1,12 @@
 """What a run uses now, and has used so far: from the newest row of its trace, and no other.
 
 Each row has, beside its own figures, the peaks that are above them. So one row is enough, however
-long the trace is. What is no number, or about somebody else, is not believed.
+long the trace is. What is no sound row (`trace_rows.py`), or about somebody else, is not believed.
 """
 
 from __future__ import annotations
 
-from holdfast.process.clock import boottime, seconds_of
+from holdfast.process.clock import boottime
 from holdfast.process.samples import tree_figures
 from holdfast.record import Record
 from holdfast.run.trace import PEAKS, highest, last_row
@@ -41,7 +41,7 @@ def read_live(
     figures = {} if is_unresolved else tree_figures(row)
     now = None
     if figures and _is_recent(row, interval_seconds):
-        now = {"at": row["at"], **{name: number(figures.get(name)) for name in _NOW}}
+        now = {"at": row["at"], **{name: figures.get(name) for name in _NOW}}
     return Live(now, _so_far(row, figures) if with_usage else None)
 
 
@@ -52,12 +52,8 @@ def _is_ours(row: Json, facts: RunFacts) -> bool:
 
 
 def _is_recent(row: Json, interval_seconds: float) -> bool:
-    at = number(row.get("boottime"))
+    at = row.get("boottime")
     stale = _STALE_INTERVALS * max(interval_seconds, 1.0)
-    try:
-        seconds_of(row["at"])
-    except ValueError:
-        return False
     return at is not None and 0 <= boottime() - at <= stale
 
 
@@ -65,14 +61,7 @@ def _so_far(row: Json, figures: Json) -> Json | None:
     peaks = row.get(PEAKS)
     if not isinstance(peaks, dict):
         return None  # of an earlier version: what was before this row is not told
-    own = highest({name: number(value) for name, value in figures.items()})
-    beyond = {name: number(peaks[name]) for name in own if name in peaks}
+    own = highest(figures)
+    beyond = {name: peaks[name] for name in own if name in peaks}
     usage = {**own, **beyond}
     return usage if any(value is not None for value in usage.values()) else None
-
-
-def number(value: object) -> int | float | None:
-    """A figure of a row; None for whatever no sampler writes."""
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        return None
-    return value if 0 <= value < float("inf") else None
