@@ -32,7 +32,7 @@ def holdfast_runs(tmp_path: Path) -> Iterator[Runs]:
 
 def stop_all(runs: Runs) -> list[str]:
     """Stop every run that is active, all at once; what could not be stopped, and why."""
-    from holdfast.errors import HoldfastError
+    from holdfast.errors import HoldfastError, RunNotFound
     from holdfast.manage.steps import run_together
     from holdfast.manage.stopping import stop_run, stops_at_once
 
@@ -41,6 +41,8 @@ def stop_all(runs: Runs) -> list[str]:
     left = []
     results = run_together(operations, stops_at_once())
     for run, result in zip(active, results, strict=True):
+        if isinstance(result, RunNotFound):
+            continue  # only its marker was left
         if isinstance(result, HoldfastError):
             left.append(f"{run.id}: {result}")
         elif result.cleanup is not None and result.cleanup.survivors:

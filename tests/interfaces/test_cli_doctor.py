@@ -30,6 +30,7 @@ ALL = [
     "hidepid",
     "state",
     "abandoned",
+    "vanished",
     "reserve",
     "logout",
     "cgroup",

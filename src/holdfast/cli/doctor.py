@@ -91,6 +91,7 @@ def probes() -> Iterator[tuple[str, Probe]]:
         yield "hidepid", doctor_kernel.hidden_processes
     yield "state", doctor_machine.state
     yield "abandoned", doctor_machine.abandoned
+    yield "vanished", doctor_machine.vanished
     if not here.is_portable():
         yield "reserve", doctor_machine.reserve
         yield "logout", doctor_machine.logout

@@ -76,6 +76,18 @@ def abandoned() -> Finding:
     return missing("abandoned", f"alive, of runs that were removed by force: {named}", fix)
 
 
+def vanished() -> Finding:
+    """Runs that may be alive and whose directory was deleted."""
+    from holdfast.manage.vanished import find_vanished
+
+    home = Home.locate()
+    found = find_vanished(home) if home.check() else []
+    if not found:
+        return works("vanished", "no run that may be alive has lost its directory")
+    named = "; ".join(f"{one.run_id}: {one.evidence}" for one in found)
+    return failed("vanished", named, found[0].hint)
+
+
 def reserve() -> Finding:
     """Room for an ending is kept on the state directory's disk."""
     path = _probe_path(_nearest_existing(Home.locate().path))

@@ -125,6 +125,13 @@ def examine_run(directory: RunDirectory, *, closely: bool = True) -> tuple[RunIn
     """The same, and whether it is for good: an ending that is recorded and believed."""
     try:
         spec = directory.read_spec()
+    except RunNotFound:
+        from holdfast.manage.vanished import find_remains
+
+        remains = find_remains(directory) if directory.is_marked_active() else None
+        if remains is None:
+            raise
+        return _unreadable(directory, remains.evidence), False
     except (LaterVersion, DamagedRecord, OSError) as error:
         return _unreadable(directory, f"{error}; kept, and not touched"), False
     try:

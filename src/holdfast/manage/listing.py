@@ -65,7 +65,7 @@ class Selection(Record):
             return home.run_ids(active=True)
         if self.since is not None and self.is_recent:
             return sorted({*home.run_ids(active=True), *home.recent_ids(self.since)})
-        return home.run_ids()
+        return sorted({*home.run_ids(), *home.run_ids(active=True)})
 
     def _is_since(self, info: RunInfo) -> bool:
         if self.since is None or info.is_active:

@@ -16,6 +16,7 @@ from holdfast.manage.standing import Standing, is_restart_due, stand
 from holdfast.manage.steps import together
 from holdfast.manage.stopping import stop_run
 from holdfast.manage.suspects import suspects_by_run
+from holdfast.manage.vanished import find_remains
 from holdfast.process.identity import ProcessIdentity, Verdict
 from holdfast.record import Record
 from holdfast.run.claims import claim_name
@@ -114,7 +115,7 @@ def recover_all(
 def _unfinished(home: Home) -> list[str]:
     """Marked as active, or without the summary that follows an ending."""
     marked = set(home.run_ids(active=True))
-    every = home.run_ids()
+    every = sorted({*home.run_ids(), *marked})
     return [i for i in every if i in marked or not has_summary(RunDirectory(home, i))]
 
 
@@ -122,6 +123,10 @@ def _guarded(directory: RunDirectory, word: Word) -> Steps[Recovered | None]:
     try:
         return (yield from _recover(directory, word))
     except RunNotFound:
+        remains = find_remains(directory) if directory.is_marked_active() else None
+        if remains is not None:
+            evidence = remains.evidence
+            return Recovered(directory.id, _name_of(directory), Action.UNKNOWN, evidence)
         return None if word.dry_run else _remove_empty(directory)
     except (HoldfastError, OSError) as error:
         evidence = f"{error}: kept, untouched"

@@ -20,6 +20,7 @@ from holdfast.manage.deletion import delete, size_of
 from holdfast.manage.standing import read_facts
 from holdfast.manage.survivors import refusal, survivors_of
 from holdfast.manage.suspects import may_have_missed_a_fork, recorded_tokens, stamped_of
+from holdfast.manage.vanished import find_remains, refuse_to_forget
 from holdfast.process.identity import ProcessIdentity, Verdict
 from holdfast.record import Record
 from holdfast.run.claims import claim_key, claim_name, find_name
@@ -91,6 +92,11 @@ def remove_run(
     """
     set_role("remover")
     refuse_link(directory)
+    word = refuse_to_forget(directory, force=force)
+    if word is not None:
+        name = find_name(directory.home, directory.id)
+        _forget(directory, name, None, names or Names(directory.home))
+        return Removed(directory.id, name, 0, word)
     spec = _spec(directory, force)
     left = _give_up(directory, spec) if abandon else ()
     lock = directory.wait_for_lock(_SHIM_SECONDS if left or _has_ended(directory) else 0)
@@ -165,7 +171,7 @@ def sweep(home: Home) -> None:
         delete(home, name)
     for run_id in home.run_ids(active=True):
         directory = RunDirectory(home, run_id)
-        if not os.path.lexists(directory.path):
+        if not os.path.lexists(directory.path) and find_remains(directory) is None:
             directory.drop_marker()
     for run_id in home.recent_ids(0):
         if not os.path.lexists(RunDirectory(home, run_id).path):

@@ -41,7 +41,7 @@ def start_run(
     try:
         if key_claim is not None:
             known = key_claim.read()
-            if known is not None and (yield from _has_begun(RunDirectory(home, known))):
+            if known is not None and (yield from _has_begun(RunDirectory(home, known), notice)):
                 return RunDirectory(home, known)
         name_claim = yield from wait_for_name(home, request.name, _refusal(request))
         with name_claim:
@@ -56,11 +56,14 @@ def start_run(
             key_claim.release()
 
 
-def _has_begun(directory: RunDirectory) -> Steps[bool]:
+def _has_begun(directory: RunDirectory, notice: Callable[[str], None]) -> Steps[bool]:
     """Whether the key's run came as far as its command. We hold the key: nobody is starting it."""
     from holdfast.manage.standing import read_facts
 
     if not directory.exists():
+        from holdfast.manage.vanished import refuse_start_beside
+
+        refuse_start_beside(directory, "the key's run", notice)
         return False
     try:
         if read_facts(directory).last_seq == 0 and not directory.lock_is_held():
@@ -76,7 +79,11 @@ def _free_the_name(
 ) -> Steps[None]:
     """See that the name's latest run is over; we hold the claim, so nobody is starting one."""
     latest = claim.read()
-    if latest is not None and RunDirectory(home, latest).exists():
+    if latest is not None and not RunDirectory(home, latest).exists():
+        from holdfast.manage.vanished import refuse_start_beside
+
+        refuse_start_beside(RunDirectory(home, latest), request.name, notice)
+    elif latest is not None:
         from holdfast.manage.predecessor import free_the_name
 
         try:

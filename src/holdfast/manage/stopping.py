@@ -12,6 +12,7 @@ from holdfast.manage.launch import start_shim
 from holdfast.manage.link import Link, open_link
 from holdfast.manage.standing import Standing, read_facts, stand
 from holdfast.manage.steps import Wait, room_for
+from holdfast.manage.vanished import refuse_vanished
 from holdfast.process.clock import boottime
 from holdfast.process.identity import ProcessIdentity, Verdict
 from holdfast.process.tree import Cleanup
@@ -71,6 +72,7 @@ def _stop(
     directory: RunDirectory, grace_seconds: float | None, signal: str | None, cause: str
 ) -> Steps[Stopped]:
     request = {"grace_seconds": grace_seconds, "signal": signal, "cause": cause, "by": _us()}
+    refuse_vanished(directory)
     spec = directory.read_spec()
     grace = spec.wanted.grace_seconds if grace_seconds is None else grace_seconds
     was_over = True
@@ -219,6 +221,7 @@ def _await_end(directory: RunDirectory, seconds: float) -> Steps[None]:
 
 def refuse_unproven(directory: RunDirectory) -> None:
     """For whoever acts on a run's processes: nothing is done on the word of a doubted record."""
+    refuse_vanished(directory)
     standing = stand(directory, directory.read_spec())[1]
     if standing.state is State.UNKNOWN:
         raise unproven(directory.id, standing)

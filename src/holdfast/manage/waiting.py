@@ -12,6 +12,7 @@ from holdfast.manage.info import RunInfo, read_run, stand
 from holdfast.manage.link import Link, open_link
 from holdfast.manage.steps import Wait, room_for
 from holdfast.manage.stopping import unproven
+from holdfast.manage.vanished import refuse_vanished
 from holdfast.process.clock import boottime
 from holdfast.run.facts import State
 
@@ -83,6 +84,7 @@ class _Watch:
             return False
 
     def _look(self, directory: RunDirectory) -> Steps[bool]:
+        refuse_vanished(directory)
         spec = directory.read_spec()
         facts, standing = stand(directory, spec)
         if facts.has_ended:

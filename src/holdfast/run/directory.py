@@ -182,6 +182,32 @@ class RunDirectory:
         except FileNotFoundError:
             pass
 
+    def note_processes(self, tokens: list[str]) -> None:
+        """Name who is supervised beside the directory too: whoever deletes that leaves this."""
+        data = "".join(f"{token}\n" for token in tokens).encode("ascii")
+        try:
+            fd = os.open(self._marker, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:  # not marked
+            return
+        try:
+            os.pwrite(fd, data, 0)
+            os.ftruncate(fd, len(data))
+        except OSError:  # a full disk: then a deleted directory leaves less behind
+            pass
+        finally:
+            os.close(fd)
+
+    def noted_tokens(self) -> list[str]:
+        """Whom its shim has noted so."""
+        try:
+            return str(read_file(self._marker), "ascii", "replace").split()
+        except OSError:
+            return []
+
+    def is_known(self) -> bool:
+        """Whether there is such a run, or what a deleted one has left: see `manage/vanished.py`."""
+        return self.exists() or self.is_marked_active()
+
     def is_marked_active(self) -> bool:
         return os.path.exists(self._marker)
 

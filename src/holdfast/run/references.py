@@ -35,7 +35,7 @@ def find_by_name(home: Home, name: str) -> str | None:
     led_to = read_name(home, name)
     if led_to is None:
         return None
-    if is_id(led_to) and RunDirectory(home, led_to).exists():
+    if is_id(led_to) and RunDirectory(home, led_to).is_known():
         return led_to
     # The name was used, and what it leads to was removed or can't be read: ask every spec.
     return _by_spec(home, name)
@@ -52,9 +52,10 @@ def _by_id(home: Home, prefix: str) -> str | None:
     if not is_id_prefix(prefix) or len(prefix) < SHORTEST_PREFIX:
         return None
     if is_id(prefix):
-        return prefix if RunDirectory(home, prefix).exists() else None
-    fitting = [run_id for run_id in home.run_ids() if run_id.startswith(prefix)]
-    fitting = [run_id for run_id in fitting if RunDirectory(home, run_id).exists()]
+        return prefix if RunDirectory(home, prefix).is_known() else None
+    every = {*home.run_ids(), *home.run_ids(active=True)}
+    fitting = sorted(run_id for run_id in every if run_id.startswith(prefix))
+    fitting = [run_id for run_id in fitting if RunDirectory(home, run_id).is_known()]
     if len(fitting) > 1:
         shown = ", ".join(fitting[:5]) + (", ..." if len(fitting) > 5 else "")
         raise InvalidName(

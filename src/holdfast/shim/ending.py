@@ -69,8 +69,14 @@ def _when_recorded(supervisor: Supervisor) -> None:
 
 def clear_up(directory: RunDirectory, spec: RunSpec, facts: RunFacts) -> None:
     """What follows from a recorded ending; also for one whose shim died before it could."""
-    _write_out_signals(directory, facts)
-    directory.write_summary(summarise(spec, facts))
+    try:
+        _write_out_signals(directory, facts)
+        directory.write_summary(summarise(spec, facts))
+    except FileNotFoundError:
+        if directory.exists():
+            raise
+        directory.drop_marker()  # somebody deleted its directory: it leads nowhere any more
+        return
     crash_point("shim.summary-written")
     directory.unmark_active()
     crash_point("shim.marker-removed")

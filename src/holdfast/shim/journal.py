@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _RETRY_SECONDS = 0.5
 _MOST_TAKEN_ALONG = 20  # signals in an ending: it has to fit into what is reserved for it
+_NAMING = (Kind.SUPERVISED, Kind.ATTEMPT_STARTED, Kind.WORKLOAD_RESOLVED, Kind.ROOT_EXITED)
 _MOST_FAULTS = 50  # a watcher that fails for ever must not fill the disk with its failures
 
 
@@ -36,6 +37,7 @@ class Journal:
         self._log = directory.open_log(lock, published=self._published)
         self._signalled: dict[ProcessIdentity, set[int]] = {}
         self._faults = 0
+        self._noted: list[str] = []
         self._unwritten: list[dict[str, Any]] = []  # signals that a full disk did not take
 
     def _published(self, line: bytes) -> None:
@@ -54,7 +56,16 @@ class Journal:
     def record(self, kind: Kind, *, sync: bool = False, **facts: Any) -> None:
         """Append one fact; it waits while the disk does not take it."""
         self._log.append(kind, sync=sync, **facts)
+        if kind in _NAMING:
+            self._note()
         self._retry_later()
+
+    def _note(self) -> None:
+        facts = self.facts
+        named = [one["token"] for one in (facts.shim, facts.root, facts.workload) if one]
+        if facts.root is not None and named != self._noted:
+            self._directory.note_processes(named)
+            self._noted = named
 
     def _retry_later(self) -> None:
         if (self._log.is_behind or self._unwritten) and self.loop is not None:

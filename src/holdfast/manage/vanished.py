@@ -1,0 +1,128 @@
+"""A run whose directory was deleted while it may be alive: it is told, and keeps its name.
+
+What is left of it: the marker in `active/`, in which its shim noted whom it supervises; the name
+that leads to it; the stamp in the environment of its processes. Its shim goes on without a
+directory, and makes nothing anew. Once everybody is proven gone, there is no such run.
+"""
+
+from __future__ import annotations
+
+from holdfast.errors import AlreadyRunning, HoldfastError, IdentityUnproven, StillAlive
+from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.record import Record
+from holdfast.run.directory import RunDirectory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from holdfast.run.home import Home
+
+    Json = dict[str, Any]
+
+
+class Remains(Record):
+    """Who may be alive of a run whose directory is gone."""
+
+    run_id: str
+    living: tuple[ProcessIdentity, ...]  # proven; its shim comes first
+    unclear: tuple[str, ...]  # why nobody can tell
+    stamped: tuple[Json, ...]  # processes that carry its stamp, and are not proven
+
+    @property
+    def evidence(self) -> str:
+        """Why it is believed that something may be alive."""
+        said = [f"{one.pid} SAME ({one.token})" for one in self.living]
+        said += self.unclear
+        said += [f"{one['pid']} {one['comm']} carries its stamp" for one in self.stamped]
+        return f"its directory was deleted, and it may be alive: {'; '.join(said)}"
+
+    @property
+    def hint(self) -> str:
+        """How to reach whoever is left."""
+        if self.living:
+            token = self.living[0].token
+            return f"`holdfast signal TERM {token}` has its shim stop it; then it is forgotten"
+        if self.stamped:
+            return "see who that is and end it; rm --force forgets the run on your word"
+        return "rm --force forgets it on your word"
+
+
+def find_remains(directory: RunDirectory) -> Remains | None:
+    """Who may be alive; None: its directory is there, or everybody is proven gone."""
+    if directory.exists():
+        return None
+    living, unclear = [], []
+    for token in directory.noted_tokens():
+        try:
+            identity = ProcessIdentity.parse(token)
+        except HoldfastError:  # torn by a full disk
+            continue
+        look = identity.look()
+        if look.verdict is Verdict.SAME:
+            living.append(identity)
+        elif look.verdict is Verdict.UNKNOWN:
+            unclear.append(look.evidence)
+    stamped: list[Json] = []
+    if not living:
+        from holdfast.manage.suspects import stamped_of
+
+        stamped = stamped_of(directory.home, directory.id)
+    if directory.exists() or not (living or unclear or stamped):
+        return None
+    return Remains(directory.id, tuple(living), tuple(unclear), tuple(stamped))
+
+
+def find_vanished(home: Home) -> list[Remains]:
+    """Every run of the home that may be alive without its directory."""
+    marked = [RunDirectory(home, run_id) for run_id in home.run_ids(active=True)]
+    found = [find_remains(directory) for directory in marked if not directory.exists()]
+    return [remains for remains in found if remains is not None]
+
+
+def refuse_start_beside(directory: RunDirectory, what: str, notice: Callable[[str], None]) -> None:
+    """AlreadyRunning while somebody is left; what can't be told is said, and does not block."""
+    remains = find_remains(directory)
+    if remains is None:
+        directory.drop_marker()
+    elif remains.living or remains.stamped:
+        pid = remains.living[0].pid if remains.living else remains.stamped[0]["pid"]
+        raise AlreadyRunning(
+            f"{what} ({directory.id}) is unknown: {remains.evidence}",
+            hint=f"use another name; or {remains.hint}",
+            run=directory.id,
+            pid=pid,
+        )
+    else:
+        notice(f"an earlier run {what} ({directory.id}) is unknown: {remains.evidence}")
+
+
+def refuse_vanished(directory: RunDirectory) -> None:
+    """For whoever acts on a run: IdentityUnproven when only its processes may be left."""
+    remains = find_remains(directory)
+    if remains is not None:
+        raise IdentityUnproven(
+            f"run {directory.id} is unknown: {remains.evidence}; nobody was signalled",
+            hint=remains.hint,
+            run=directory.id,
+            evidence=remains.evidence,
+        )
+
+
+def refuse_to_forget(directory: RunDirectory, *, force: bool) -> str | None:
+    """Why a run without a directory may be forgotten on the user's word; None: it has one, or
+    there is none. StillAlive, or IdentityUnproven without that word."""
+    remains = find_remains(directory)
+    if remains is None:
+        return None
+    if remains.living:
+        raise StillAlive(
+            f"run {directory.id} is not over: {remains.evidence}",
+            hint=remains.hint,
+            run=directory.id,
+            identity=remains.living[0],
+        )
+    if not force:
+        refuse_vanished(directory)
+    return f"forgotten on your word, though {remains.evidence}"
