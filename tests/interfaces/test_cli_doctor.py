@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import getpass
+import json
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,7 @@ ALL = [
     "children",
     "subreaper",
     "timer",
+    "inotify",
     "namespace",
     "hidepid",
     "state",
@@ -47,6 +50,23 @@ def test_every_feature_is_tried_and_said(holdfast):
     assert {found["status"] for found in document["findings"]} <= {"ok", "missing", "fail"}
     failed = any(found["status"] == "fail" for found in document["findings"])
     assert (said.returncode, document["ok"]) == (int(failed), not failed)
+
+
+def test_how_many_inotify_instances_are_left_is_said(holdfast):
+    found = {one["name"]: one for one in holdfast("doctor", "--json").json["findings"]}
+    assert re.search(r"\d+ of \d+ instances .*\d+ watches", found["inotify"]["says"])
+
+
+def test_where_no_inotify_instance_is_left_that_is_said(holdfast):
+    needs("pid_namespace")
+    none = 'echo 0 >/proc/sys/user/max_inotify_instances; exec "$0" "$@"'
+    words = ["unshare", "--user", "--map-root-user", "sh", "-c", none]
+    command = [*words, *holdfast.argv("doctor", "--json")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    found = {one["name"]: one for one in json.loads(done.stdout)["findings"]}
+    assert found["inotify"]["status"] == "missing"
+    assert "of 0 instances" in found["inotify"]["says"]
+    assert "max_user_instances" in found["inotify"]["fix"]
 
 
 def test_quiet_says_only_what_fails(holdfast, tmp_path):

@@ -87,6 +87,7 @@ def probes() -> Iterator[tuple[str, Probe]]:
         yield "children", on_child(doctor_kernel.children, child)
         yield "subreaper", on_child(doctor_kernel.subreaper, orphan)
         yield "timer", doctor_kernel.timer
+        yield "inotify", doctor_kernel.inotify
         yield "namespace", doctor_kernel.namespace
         yield "hidepid", doctor_kernel.hidden_processes
     yield "state", doctor_machine.state

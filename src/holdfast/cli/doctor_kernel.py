@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import tempfile
 import threading
 
 from holdfast.cli.findings import Finding, failed, missing, works
@@ -175,6 +176,43 @@ def timer() -> Finding:
     if not fired:
         return failed("timer", "a CLOCK_BOOTTIME timer did not fire: deadlines would not hold")
     return works("timer", "deadlines hold through suspend and clock jumps")
+
+
+_FEW_INSTANCES = 16
+_POLLED = "a run without one looks at its output from time to time instead of being woken"
+
+
+def inotify() -> Finding:
+    """A write wakes whoever watches the file; and how many may still watch one.
+
+    One is tried. To take all of them until the kernel refuses would take them from runs.
+    """
+    limit, watches = procfs.inotify_limits()
+    used = procfs.inotify_instances(os.geteuid())
+    of = "?" if limit is None else str(limit)
+    says = f"{used} of {of} instances of this user in use, {watches or '?'} watches allowed"
+    fix = "raise fs.inotify.max_user_instances and fs.inotify.max_user_watches (sysctl)"
+    try:
+        is_woken = _wakes()
+    except OSError as error:
+        return missing("inotify", f"none to be had ({error.strerror}): {says}; {_POLLED}", fix)
+    if not is_woken:
+        return missing("inotify", f"a write woke nobody; {_POLLED}")
+    if limit is not None and limit - used < _FEW_INSTANCES:
+        return missing("inotify", f"few are left: {says}; {_POLLED}", fix)
+    return works("inotify", f"a write wakes a shim; {says}")
+
+
+def _wakes() -> bool:
+    with tempfile.NamedTemporaryFile(buffering=0) as file:
+        fd = libc.watch_modifications(file.name)
+        try:
+            file.write(b".")
+            poll = select.poll()
+            poll.register(fd, select.POLLIN)
+            return bool(poll.poll(_ENOUGH_SECONDS * 1000))
+        finally:
+            os.close(fd)
 
 
 def namespace() -> Finding:

@@ -15,6 +15,7 @@ from holdfast.manage.plaintext import printable_lines
 from holdfast.manage.runs import Runs
 from holdfast.manage.steps import run_together
 from holdfast.manage.units import clock
+from holdfast.manage.watching import Watch
 from holdfast.process.clock import iso_time
 from holdfast.run.output import OutputReader, read_from
 from holdfast.run.quantities import parse_duration
@@ -81,13 +82,17 @@ def _follow(sources: list[Source], look: Look, width: int) -> None:
     for source, printer in zip(sources, printers, strict=True):
         source.print_all(printer)
         printer.follow()
+    watch = Watch(is_shared=len(sources) > 1)
     operations = [
-        consume(source.stream(), printer.take)
+        consume(source.stream(watch), printer.take)
         for source, printer in zip(sources, printers, strict=True)
     ]
-    for error in run_together(operations):
-        if isinstance(error, HoldfastError):
-            raise error
+    try:
+        for error in run_together(operations):
+            if isinstance(error, HoldfastError):
+                raise error
+    finally:
+        watch.close()
     for printer in printers:
         printer.end()
 
@@ -181,9 +186,9 @@ class Source:
             self._at_byte = chunk.at_byte + len(chunk.data)
             printer.take(chunk)
 
-    def stream(self) -> OutputStream:
+    def stream(self, watch: Watch) -> OutputStream:
         """What comes after that."""
-        return OutputStream(self._directory, self._at_byte, path=self._path)
+        return OutputStream(self._directory, self._at_byte, path=self._path, watch=watch)
 
 
 def _readable_spec(run: Run) -> RunSpec | None:

@@ -26,7 +26,7 @@ _LOOK_SECONDS = 0.5  # nobody supervises the run: only looking tells when it is 
 
 
 class OutputStream:
-    """One output file of a run, followed. A context manager."""
+    """One output file of a run, followed. A context manager; who shares a watch closes it."""
 
     def __init__(
         self,
@@ -35,12 +35,13 @@ class OutputStream:
         *,
         path: str | None = None,
         tail: int | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self._directory = directory
         self._path = directory.output_path if path is None else path
         kept = directory.first_kept_byte(self._path)
         self._reader = OutputReader(self._path, at_byte, first_kept=kept)
-        self._watch = Watch()
+        self._watch = Watch() if watch is None else watch
         self._link: Link | None = None
         if tail is not None:
             self._reader.seek_tail(tail)
@@ -53,7 +54,10 @@ class OutputStream:
 
     def close(self) -> None:
         self._reader.close()
-        self._watch.close()
+        if self._watch.is_shared:
+            self._watch.remove(self._path)
+        else:
+            self._watch.close()
         self._hang_up()
 
     def next_chunk(self) -> Steps[Chunk | None]:

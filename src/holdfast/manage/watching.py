@@ -16,12 +16,17 @@ _MOST_BYTES = 64 * 1024
 
 
 class Watch:
-    """What a stream waits on. Nothing is open before the first `add`, nor after `close`."""
+    """What a stream waits on. Nothing is open before the first `add`, nor after `close`.
 
-    def __init__(self) -> None:
+    Streams that are read together may share one: a user has few of these descriptors (128 by
+    default). One of them may then take the wake of another, so each looks again after a moment.
+    """
+
+    def __init__(self, *, is_shared: bool = False) -> None:
+        self.is_shared = is_shared
         self._fd = -1
         self._numbers: dict[str, int] = {}
-        self._is_whole = True  # whatever was added wakes us
+        self._is_whole = not is_shared  # whatever was added wakes us
 
     def close(self) -> None:
         fd, self._fd = self._fd, -1

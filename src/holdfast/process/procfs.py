@@ -205,6 +205,37 @@ def all_pids() -> Iterator[int]:
     return (int(name) for name in os.listdir("/proc") if name.isdigit())
 
 
+def inotify_limits() -> tuple[int | None, int | None]:
+    """How many instances, and watches, one user may have here; None: it can't be told."""
+    return _least("max_user_instances", "max_inotify_instances"), _least(
+        "max_user_watches", "max_inotify_watches"
+    )
+
+
+def _least(of_the_machine: str, of_the_namespace: str) -> int | None:
+    found = []
+    for name in (f"fs/inotify/{of_the_machine}", f"user/{of_the_namespace}"):
+        try:
+            found.append(int(read("sys", name)))
+        except (ProcessGone, ProcessUnreadable, ValueError):
+            continue
+    return min(found, default=None)
+
+
+def inotify_instances(uid: int) -> int:
+    """How many instances the user's processes have open, as far as we may look."""
+    count = 0
+    for pid in all_pids():
+        try:
+            if os.stat(f"/proc/{pid}").st_uid != uid:
+                continue
+            for name in os.listdir(f"/proc/{pid}/fd"):
+                count += os.readlink(f"/proc/{pid}/fd/{name}") == "anon_inode:inotify"
+        except OSError:  # it ended, or is closed to us
+            continue
+    return count
+
+
 def all_stats() -> Iterator[ProcStat]:
     """Every process that /proc shows us, skipping those that vanish."""
     for pid in all_pids():
