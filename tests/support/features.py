@@ -82,6 +82,7 @@ PROBES: dict[str, Callable[[], str | None]] = {
     "memory_cgroup": _has_cgroup("memory"),
     "freezer_cgroup": _has_cgroup("freezer"),
     "fuse": lambda: None if os.access("/dev/fuse", os.R_OK | os.W_OK) else "no /dev/fuse",
+    "cc": _has_program("cc"),
     "npm": _has_program("npm"),
     "tmux": _has_program("tmux"),
     "chromium": _has_program("chromium", "chromium-browser", "google-chrome"),

@@ -34,7 +34,7 @@ def finish(events):
     loop.stop()
 
 select = loop._select
-loop._select = lambda: waits.append(1) or select()
+loop._select = lambda timeout: waits.append(1) or select(timeout)
 loop.after("first", 0.05, lambda: os.write(pipes[3][1], b"x"))
 loop.after("second", 0.1, lambda: os.write(pipes[9][1], b"x"))
 _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

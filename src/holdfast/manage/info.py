@@ -10,6 +10,7 @@ import os
 
 from holdfast.errors import DamagedRecord, HoldfastError, LaterVersion, RunNotFound
 from holdfast.lean import read_json
+from holdfast.manage.durations import deadline_at, duration_seconds
 from holdfast.manage.standing import Standing, read_facts, stand, unknown
 from holdfast.process import procfs
 from holdfast.process.clock import iso_time, seconds_of
@@ -179,8 +180,8 @@ def _describe(
         created_at=spec.created_at,
         started_at=facts.started_at,
         ended_at=ended_at,
-        duration_seconds=_duration(facts.started_at, ended_at, has_ended),
-        deadline_at=_deadline(spec, facts),
+        duration_seconds=duration_seconds(facts, has_ended=has_ended),
+        deadline_at=deadline_at(spec, facts),
         last_output_at=_last_output(directory, spec, log),
         attempt=facts.attempt or None,
         attempts=[attempt.as_dict() for attempt in facts.attempts],
@@ -316,22 +317,6 @@ def _last_output(directory: RunDirectory, spec: RunSpec, log: os.stat_result | N
     errors = _stat(directory.stderr_path) if spec.wanted.split_stderr else None
     written = [one.st_mtime for one in (log, errors) if one is not None and one.st_size]
     return iso_time(max(written)) if written else None
-
-
-def _duration(started_at: str | None, ended_at: str | None, has_ended: bool) -> float | None:
-    if started_at is None or (has_ended and ended_at is None):
-        return None
-    import time
-
-    end = time.time() if ended_at is None else seconds_of(ended_at)
-    return round(max(0.0, end - seconds_of(started_at)), 3)
-
-
-def _deadline(spec: RunSpec, facts: RunFacts) -> str | None:
-    timeout = spec.wanted.timeout_seconds
-    if timeout is None or facts.started_at is None:
-        return None
-    return iso_time(seconds_of(facts.started_at) + timeout)
 
 
 def _unreadable(directory: RunDirectory, evidence: str) -> RunInfo:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import time
 
+from holdfast.process import here, procfs
+
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def boottime() -> float:
-    """Seconds since boot, suspend included (where the system has such a clock)."""
-    return time.clock_gettime(_CLOCK)
+    """Seconds since boot, suspend included (where the system has such a clock).
+
+    The same in every time namespace: what one process recorded, another may read.
+    """
+    return time.clock_gettime(_CLOCK) - namespace_offset()
+
+
+def namespace_offset() -> float:
+    """What our time namespace adds to the seconds since boot."""
+    return (here.place().ticks_offset or 0) / procfs.TICKS_PER_SECOND
 
 
 def wall_clock() -> str:

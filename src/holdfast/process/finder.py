@@ -290,7 +290,6 @@ def _is_same_image(before: Basics, after: Basics) -> bool:
 
 
 def _age(identity: ProcessIdentity) -> float | None:
-    offset = here.place().ticks_offset
-    if identity.start_ticks is None or offset is None:
+    if identity.start_ticks is None or here.place().ticks_offset is None:
         return None
-    return max(0.0, boottime() - (identity.start_ticks + offset) / TICKS_PER_SECOND)
+    return max(0.0, boottime() - identity.start_ticks / TICKS_PER_SECOND)

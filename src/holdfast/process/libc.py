@@ -94,7 +94,7 @@ def boottime_timer() -> int:
 
 
 def arm_timer(timer_fd: int, at_boottime: float | None) -> None:
-    """Make the timer readable at that CLOCK_BOOTTIME instant; None disarms it."""
+    """Make the timer readable at that CLOCK_BOOTTIME instant of our namespace; None disarms it."""
     seconds, nanoseconds = 0, 0
     if at_boottime is not None:
         # All zero would disarm: an instant in the past must still fire at once.

@@ -22,7 +22,7 @@ def with_boot(recorded: ProcessIdentity, file: os.stat_result) -> ProcessIdentit
     ticks, place = recorded.start_ticks, here.place()
     if ticks is None or recorded.boot_id is not None or place.ticks_offset is None:
         return recorded
-    booted_at = time.time() - boottime() + place.ticks_offset / TICKS_PER_SECOND
+    booted_at = time.time() - boottime()
     # Who changes owner or name of a file, or restores it, renews its change time alone.
     written_at = min(file.st_ctime, file.st_mtime)
     if not is_of_this_boot(ticks, written_at, booted_at=booted_at, now=time.time()):

@@ -120,13 +120,15 @@ class TreeStop:
         polite: int = signal.SIGTERM,
         grace_seconds: float = 10.0,
         record: Callable[[Delivery, str], None] = lambda _delivery, _why: None,
+        clock: Callable[[], float] = boottime,
     ) -> None:
         self.result: Cleanup | None = None
         self._tree = tree
         self._targets = set(targets)
         self._polite = polite
         self._record = record
-        self._grace_ends = boottime() + grace_seconds
+        self._clock = clock
+        self._grace_ends = self._clock() + grace_seconds
         self._asked: set[ProcessIdentity] = set()
         self._frozen: dict[ProcessIdentity, float] = {}  # with the time of the last SIGSTOP
         self._signalled: set[ProcessIdentity] = set()
@@ -138,11 +140,11 @@ class TreeStop:
         self._phase_ends = self._grace_ends
         tree.let_go_of_spared()
         if grace_seconds <= 0:  # nobody is given time to answer: asking would only be a race
-            self._enter(_Phase.FREEZE, boottime() + FREEZE_SECONDS)
+            self._enter(_Phase.FREEZE, self._clock() + FREEZE_SECONDS)
 
     def shorten(self, grace_seconds: float) -> None:
         """Somebody asked again: wait no longer than that from now."""
-        self._grace_ends = min(self._grace_ends, boottime() + grace_seconds)
+        self._grace_ends = min(self._grace_ends, self._clock() + grace_seconds)
         if self._phase in (_Phase.ASK, _Phase.ASK_REST):
             self._phase_ends = min(self._phase_ends, self._grace_ends)
 
@@ -163,7 +165,7 @@ class TreeStop:
     def _ask(self, members: list[Member]) -> float:
         targets = [member for member in members if member.identity in self._targets]
         if not targets:
-            self._enter(_Phase.ASK_REST, min(self._grace_ends, boottime() + REST_GRACE_SECONDS))
+            self._enter(_Phase.ASK_REST, min(self._grace_ends, self._clock() + REST_GRACE_SECONDS))
             return self._ask_rest(members)
         self._ask_each(targets, "stop: asked")
         return self._remaining_or_freeze()
@@ -183,18 +185,18 @@ class TreeStop:
                     self._strike(member.identity, signal.SIGCONT, why)
 
     def _remaining_or_freeze(self) -> float:
-        remaining = self._phase_ends - boottime()
+        remaining = self._phase_ends - self._clock()
         if remaining > 0:
             # A fork may come at any time; leave the loop alone, but look once a second.
             return min(remaining, 1.0 if self._tree.saw_all else _PAUSE_SECONDS)
-        self._enter(_Phase.FREEZE, boottime() + FREEZE_SECONDS)
+        self._enter(_Phase.FREEZE, self._clock() + FREEZE_SECONDS)
         for held in self._tree.held():
             self._freeze_new(held)
         return 0.0
 
     def _meet(self, held: HeldProcess) -> None:
         """A fork bomb leaves us little of the CPU: once the grace is over, freeze in passing."""
-        if self._phase in (_Phase.FREEZE, _Phase.SETTLE) or boottime() >= self._phase_ends:
+        if self._phase in (_Phase.FREEZE, _Phase.SETTLE) or self._clock() >= self._phase_ends:
             self._freeze_new(held)
 
     def _freeze_new(self, held: HeldProcess) -> None:
@@ -204,7 +206,7 @@ class TreeStop:
             self._hold_still(held.identity)
 
     def _hold_still(self, identity: ProcessIdentity) -> None:
-        self._frozen[identity] = boottime()
+        self._frozen[identity] = self._clock()
         self._strike(identity, signal.SIGSTOP, "stop: hold still")
 
     def _freeze(self, members: list[Member]) -> float:
@@ -214,23 +216,23 @@ class TreeStop:
                 self._freeze_new(held)
         moving = [m.identity for m in members if m.state not in _STANDING_STILL]
         for identity in moving:
-            if boottime() - self._frozen.get(identity, 0.0) > _STOP_AGAIN_SECONDS:
+            if self._clock() - self._frozen.get(identity, 0.0) > _STOP_AGAIN_SECONDS:
                 self._hold_still(identity)
         saw_all = self._tree.saw_all and not self._just_frozen
         self._calm_walks = self._calm_walks + 1 if saw_all and not moving else 0
-        if self._calm_walks < 2 and boottime() < self._phase_ends:
+        if self._calm_walks < 2 and self._clock() < self._phase_ends:
             return _PAUSE_SECONDS if saw_all else 0.0
         for member in members:
             self._strike(member.identity, signal.SIGKILL, "stop: grace is over")
-        self._enter(_Phase.SETTLE, boottime() + SETTLE_SECONDS)
+        self._enter(_Phase.SETTLE, self._clock() + SETTLE_SECONDS)
         return _PAUSE_SECONDS
 
     def _settle(self, members: list[Member]) -> float:
         if self._just_frozen and self._rounds < 50:
             self._rounds += 1
-            self._enter(_Phase.FREEZE, boottime() + FREEZE_SECONDS)
+            self._enter(_Phase.FREEZE, self._clock() + FREEZE_SECONDS)
             return self._freeze(members)
-        if boottime() < self._phase_ends:
+        if self._clock() < self._phase_ends:
             return _PAUSE_SECONDS * 4 if self._tree.saw_all else 0.0
         return self._finish(members)
 

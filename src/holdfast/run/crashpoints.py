@@ -4,6 +4,8 @@ HOLDFAST_CRASH_AT=<point>[@<role>] kills the process there, as `kill -9` would; 
 HOLDFAST_CRASH_LOG, if given, then has a line that says so.
 HOLDFAST_HOLD_AT=<point>[@<role>] with HOLDFAST_HOLD_FIFO=<path> holds it there: opening the fifo
 for writing returns when the process has arrived, and closing it lets the process go on.
+HOLDFAST_HOLD_CALLBACK=<name>[@<role>] with that fifo holds the shim's loop the same way, once, at
+the first callback of that name.
 """
 
 from __future__ import annotations
@@ -54,6 +56,7 @@ POINTS = {
 }
 
 _VARIABLES = ("HOLDFAST_CRASH_AT", "HOLDFAST_HOLD_AT")
+_held_callbacks = [os.environ.get("HOLDFAST_HOLD_CALLBACK")]  # empty once it was held
 _armed = any(name in os.environ for name in _VARIABLES)
 _role: str | None = None
 
@@ -84,6 +87,16 @@ def crash_point(name: str) -> None:
 
         _note(name)
         kill_self()
+
+
+def hold_callback(name: str) -> None:
+    """Hold the loop here if a test asks for it."""
+    if not _held_callbacks or _held_callbacks[0] is None:
+        return
+    wanted, _, role = _held_callbacks[0].partition("@")
+    if wanted == name and role in ("", _role):
+        _held_callbacks.clear()
+        _hold()
 
 
 def _is_meant(variable: str, name: str) -> bool:

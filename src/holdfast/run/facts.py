@@ -101,6 +101,7 @@ class RunFacts(Record):
     over_at: str | None = None  # when what the run lasts for was seen to end
     over_boottime: float | None = None
     ended_at: str | None = None
+    ended_boottime: float | None = None  # None: nobody saw when it ended
 
     @property
     def has_ended(self) -> bool:

@@ -288,7 +288,9 @@ def _ended(now: Facts, event: Event) -> None:
     # An ending that nobody saw has its own time, or none; one that was seen is over when its
     # root is. What is read, stopped and recorded after that is our time, not the run's.
     at = event.facts.get("ended_at", now["over_at"] or event.at)
-    now.update(outcome=outcome, ending=event.facts, ended_at=at)
+    seen = now["over_boottime"] if now["over_at"] else event.boottime
+    seen = None if at is None else seen
+    now.update(outcome=outcome, ending=event.facts, ended_at=at, ended_boottime=seen)
     if now["attempts"] and now["attempts"][-1].ended_at is None:
         _change_attempt(now, ended_at=at)
     _change_attempt(now, outcome=outcome)

@@ -262,7 +262,9 @@ class Adoption:
             supervisor.proceed()
 
     def _stop(self, stop: dict[str, Any]) -> None:
-        self.supervisor.begin_stop(
+        # Who has ended may have been struck before we had the lock: then no exit comes first.
+        begin = self.supervisor.stopping().begin if self._struck else self.supervisor.begin_stop
+        begin(
             StopCause(stop.get("cause") or StopCause.USER),
             str(stop.get("detail") or "asked"),
             by=stop.get("by"),

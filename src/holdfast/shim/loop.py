@@ -1,5 +1,10 @@
 """One poll loop: descriptors, timers on CLOCK_BOOTTIME, signals. It wakes only when it must.
 
+What the kernel knows comes before any judgement: each timer waits until all that is ready was
+delivered, exits before all else. A time in which the loop did not run (a suspended machine, a
+frozen control group, SIGSTOP, a callback that took long) is a gap: `awake_since` leaves gaps out,
+and timers that are set with `awake` are put off by them.
+
 A fault in a callback is handed to `on_fault` and the loop goes on: a watcher, a sample or a
 notice must never end or block the run.
 """
@@ -12,7 +17,8 @@ import select
 
 from holdfast.lean import signal
 from holdfast.process import libc
-from holdfast.process.clock import boottime
+from holdfast.process.clock import boottime, namespace_offset
+from holdfast.run.crashpoints import hold_callback
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +30,10 @@ HANG_UP = select.POLLHUP
 _SELECTABLE = 1024  # FD_SETSIZE
 _SHORTAGE_SECONDS = 0.5
 _TRIES = 10
+_GAP_SECONDS = 0.5  # later than that, we did not run: a loaded machine is late by less
+_MOST_GAPS = 100  # older ones are forgotten
+_LEAST_BEAT_SECONDS = 0.2
+_MOST_BEAT_SECONDS = 10.0
 
 
 class Loop:
@@ -33,8 +43,12 @@ class Loop:
         self._on_fault = on_fault
         self._poll = select.poll()
         self._watched: dict[int, tuple[str, Callable[[int], None], int]] = {}
+        self._exits: set[int] = set()  # descriptors that tell of an exit
+        self._gaps: list[tuple[float, float]] = []  # when each ended, and how long it was
+        self._missed = 0.0  # all gaps together
+        self._beat = float("inf")
         self._short: set[str] = set()  # what has failed for want of descriptors, or of memory
-        self._timers: dict[str, tuple[float, Callable[[], None]]] = {}
+        self._timers: dict[str, tuple[float, Callable[[], None], bool]] = {}
         self._signals: dict[int, Callable[[], None]] = {}
         self._running = False
         # The timer descriptor counts suspended time too, which poll's own timeout does not.
@@ -49,18 +63,48 @@ class Loop:
         self._watched[fd] = (name, callback, events)
         self._poll.register(fd, events)
 
+    def watch_exit(self, fd: int, name: str, callback: Callable[[int], None]) -> None:
+        """Watch a pidfd: it is served before all else that is ready."""
+        self._exits.add(fd)
+        self.watch(fd, READ, name, callback)
+
+    def hear_exits(self) -> None:
+        """Deliver the exits that the kernel knows of, now: before something is judged."""
+        self._deliver([one for one in self._wait(0) if one[0] in self._exits])
+
     def unwatch(self, fd: int) -> None:
         """Forget a descriptor; before it is closed, since its number will be used again."""
+        self._exits.discard(fd)
         if self._watched.pop(fd, None) is not None:
             self._poll.unregister(fd)
 
     def at(self, name: str, when: float, callback: Callable[[], None]) -> None:
         """Call back once at that boottime. A name has one timer: the last one set."""
-        self._timers[name] = (when, callback)
+        self._timers[name] = (when, callback, False)
 
     def after(self, name: str, seconds: float, callback: Callable[[], None]) -> None:
         """Call back once, so many seconds from now."""
         self.at(name, boottime() + seconds, callback)
+
+    def after_awake(self, name: str, seconds: float, callback: Callable[[], None]) -> None:
+        """The same, but a gap does not count: it is the workload's time, which had none of it."""
+        self.notice_gaps(seconds)
+        self._timers[name] = (boottime() + seconds, callback, True)
+
+    def notice_gaps(self, seconds: float) -> None:
+        """Wake often enough from now on to notice a gap that matters to so long a time."""
+        beat = min(max(seconds / 10, _LEAST_BEAT_SECONDS), _MOST_BEAT_SECONDS)
+        self._beat = min(self._beat, beat)
+
+    def awake_since(self, when: float) -> float:
+        """How long the loop has run since that boottime, gaps left out."""
+        elapsed = boottime() - when
+        missed = sum(min(seconds, until - when) for until, seconds in self._gaps if until > when)
+        return max(0.0, elapsed - missed)
+
+    def awake(self) -> float:
+        """A clock that stands still in gaps."""
+        return boottime() - self._missed
 
     def insist(self, name: str, call: Callable[[], None], tries: int = _TRIES) -> None:
         """Call now, and again where the kernel has no room for it; else let go of the run.
@@ -93,22 +137,37 @@ class Loop:
         """Serve until `stop`."""
         self._running = True
         while self._running:
-            self._arm()
-            for fd, events in self._wait():
-                if fd in self._watched and self._running:  # a callback may have closed it
-                    name, callback, _ = self._watched[fd]
-                    self._guard(name, callback, events)
+            due = max(self._arm(), boottime())
+            found = self._wait(None)
+            self._note_gap(boottime() - due)
+            self._deliver(found)
             self._fire_timers()
 
-    def _wait(self) -> list[tuple[int, int]]:
+    def _deliver(self, found: list[tuple[int, int]]) -> None:
+        found.sort(key=lambda one: one[0] not in self._exits)
+        for fd, events in found:
+            if fd in self._watched and self._running:  # a callback may have closed it
+                name, callback, _ = self._watched[fd]
+                self._guard(name, callback, events)
+
+    def _wait(self, milliseconds: int | None) -> list[tuple[int, int]]:
         try:
-            return self._poll.poll()
+            return self._poll.poll(milliseconds)
         except OSError as error:
             # More descriptors than RLIMIT_NOFILE, which `prlimit` may lower at any time.
             if error.errno != errno.EINVAL:
                 raise
             self._fall_short("poll", error)
-        return self._select()
+        return self._select(milliseconds)
+
+    def _note_gap(self, seconds: float) -> None:
+        if seconds <= _GAP_SECONDS:
+            return
+        self._missed += seconds
+        self._gaps = [*self._gaps[-_MOST_GAPS:], (boottime(), seconds)]
+        for name, (when, callback, awake) in self._timers.items():
+            if awake:
+                self._timers[name] = (when + seconds, callback, awake)
 
     def _fall_short(self, name: str, error: OSError) -> None:
         """Said once: it may last."""
@@ -116,33 +175,46 @@ class Loop:
             self._short.add(name)
             self._on_fault(name, error)
 
-    def _select(self) -> list[tuple[int, int]]:
+    def _select(self, milliseconds: int | None) -> list[tuple[int, int]]:
         """The same question to select(2), which that limit does not concern."""
         fds = [fd for fd in self._watched if fd < _SELECTABLE]
         writers = [fd for fd in fds if self._watched[fd][2] & WRITE]
-        readable, writable, _ = select.select(fds, writers, ())
+        readable, writable, _ = select.select(
+            fds, writers, (), None if milliseconds is None else milliseconds / 1000
+        )
         found = dict.fromkeys(readable, READ)
         for fd in writable:
             found[fd] = found.get(fd, 0) | WRITE
         return list(found.items())
 
-    def _arm(self) -> None:
-        due = min((when for when, _ in self._timers.values()), default=None)
-        libc.arm_timer(self._timer_fd, due)
+    def _arm(self) -> float:
+        """When we are to be woken at the latest."""
+        due = min((when for when, _, _ in self._timers.values()), default=float("inf"))
+        due = min(due, boottime() + self._beat)
+        libc.arm_timer(self._timer_fd, None if due == float("inf") else due + namespace_offset())
+        return due
 
     def _fire_timers(self) -> None:
         now = boottime()
-        due = [name for name, (when, _) in self._timers.items() if when <= now]
-        for name in due:
-            if name in self._timers and self._running:
-                _, callback = self._timers.pop(name)
+        due = sorted((when, name) for name, (when, *_) in self._timers.items() if when <= now)
+        for _, name in due:
+            # The callback before this one may have taken long: hear first, then judge.
+            self._deliver(self._wait(0))
+            if self._running and self._is_due(name):
+                _, callback, _ = self._timers.pop(name)
                 self._guard(name, callback)
 
+    def _is_due(self, name: str) -> bool:
+        return name in self._timers and self._timers[name][0] <= boottime()
+
     def _guard(self, name: str, callback: Callable[..., None], *arguments: int) -> None:
+        began = boottime() - self._missed
         try:
+            hold_callback(name)
             callback(*arguments)
         except Exception as error:  # noqa: BLE001 - recorded; the run must go on
             self._on_fault(name, error)
+        self._note_gap(boottime() - self._missed - began)  # what it called is counted already
 
     def _drain_timer(self, _events: int) -> None:
         try:

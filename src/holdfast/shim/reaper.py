@@ -70,7 +70,7 @@ class Reaper:
         self.reap()
         facts = self._reaped.pop(held.identity.pid, None) or exits.exit_of_stranger(held)
         if facts is None and boottime() < until:
-            name = f"status {held.identity.pid}"
-            self._loop.after(name, _LOOK_AGAIN_SECONDS, lambda: self.when_known(held, known, until))
+            again = lambda: self.when_known(held, known, until)  # noqa: E731
+            self._loop.after(f"status {held.identity.pid}", _LOOK_AGAIN_SECONDS, again)
             return
         known(facts or exits.NOT_SEEN)

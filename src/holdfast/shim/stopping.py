@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.shim.supervisor import Supervisor
 
 _ADOPTER_SECONDS = 0.05  # no SIGCHLD tells us of processes that are not below us
+_LIMITS = (StopCause.TIMEOUT, StopCause.IDLE)
 _INNER_SECONDS = 20.0  # how long an inner run may take to stop, beyond its grace
 
 
@@ -42,12 +43,20 @@ class Stopping:
         return self._stop is not None
 
     def begin(
-        self, cause: StopCause, detail: str, *, by: Any, sig: str | None, grace: float | None
+        self,
+        cause: StopCause,
+        detail: str,
+        *,
+        by: Any = None,
+        sig: str | None = None,
+        grace_seconds: float | None = None,
     ) -> None:
         """Record the cause and stop the tree; a later cause may only hurry it."""
         supervisor, wanted = self._supervisor, self._supervisor.spec.wanted
-        grace = wanted.grace_seconds if grace is None else grace
-        if supervisor.stop_cause is None:
+        grace = wanted.grace_seconds if grace_seconds is None else grace_seconds
+        if cause in _LIMITS and supervisor.journal.facts.completion is not None:
+            cause = StopCause.COMPLETION  # who is done is not late: this only hurries its end
+        if supervisor.stop_cause is None and cause is not StopCause.LEFTOVERS:
             supervisor.stop_cause = cause
             supervisor.evidence.append(detail)
         name = sig or wanted.stop_signal
@@ -66,6 +75,15 @@ class Stopping:
             self.step()
             return
         self.stop_tree(self._targets(), grace, parse_signal(name), supervisor.finish, by)
+
+    def is_late(self) -> bool:
+        """Whether the run has ended by itself, and only what it left behind is stopped."""
+        supervisor = self._supervisor
+        if supervisor.stop_cause is not None or not supervisor.has_run_out():
+            return False
+        if self._stop is not None:
+            return self.after == supervisor.finish  # else another attempt was to follow
+        return supervisor.root is not None and supervisor.spec.wanted.restarts == 0
 
     def resume(self) -> None:
         """Go on with a stop that an earlier shim began and recorded."""
@@ -112,6 +130,7 @@ class Stopping:
             polite=polite,
             grace_seconds=grace_seconds,
             record=record,
+            clock=self._supervisor.loop.awake,
         )
         self.step()
 

@@ -10,7 +10,6 @@ from holdfast.process.heirs import find_heirs
 from holdfast.run.crashpoints import crash_point
 from holdfast.run.events import Kind
 from holdfast.shim import exits
-from holdfast.shim.loop import READ
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class Succession:
         for rival in rivals:
             self._rivals[rival.identity.pid] = rival
             supervisor.tree.add(rival.identity)
-            supervisor.loop.watch(rival.fd, READ, "rival exit", self._look_at_rivals)
+            supervisor.loop.watch_exit(rival.fd, "rival exit", self._look_at_rivals)
         self._succeed(facts, heir)
         return None
 

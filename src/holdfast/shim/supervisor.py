@@ -151,7 +151,7 @@ class Supervisor:
         self.journal.record(Kind.EXEC_FAILED, attempt=self.attempt, **failure)
         assert self.root is not None
         # It says so just before it exits.
-        self.loop.watch(self.root.fd, READ, "root exit", self._never_was)
+        self.loop.watch_exit(self.root.fd, "root exit", self._never_was)
 
     def _never_was(self, _events: int) -> None:
         assert self.root is not None
@@ -162,9 +162,9 @@ class Supervisor:
     def watch_root(self) -> None:
         """Wake when the root, or the workload that outlives it, ends."""
         if self.root is not None and self.root_exit is None:
-            self.loop.watch(self.root.fd, READ, "root exit", self._root_ended)
+            self.loop.watch_exit(self.root.fd, "root exit", self._root_ended)
         if self.workload is not None and self.workload_exit is None:
-            self.loop.watch(self.workload.fd, READ, "workload exit", self._workload_ended)
+            self.loop.watch_exit(self.workload.fd, "workload exit", self._workload_ended)
 
     def take_root(self, held: HeldProcess) -> None:
         """Supervise a root that an earlier shim started."""
@@ -322,18 +322,17 @@ class Supervisor:
 
     # --- stopping ----------------------------------------------------------------------
 
-    def begin_stop(
-        self,
-        cause: StopCause,
-        detail: str,
-        *,
-        by: Any = None,
-        sig: str | None = None,
-        grace_seconds: float | None = None,
-    ) -> None:
+    def begin_stop(self, cause: StopCause, detail: str, **how: Any) -> None:
         """Stop the tree. The first cause decides the outcome; later ones may only hurry it."""
+        self.loop.hear_exits()  # who has ended was not ended by us
         if not self._finished:
-            self.stopping().begin(cause, detail, by=by, sig=sig, grace=grace_seconds)
+            cause = StopCause.LEFTOVERS if self.stopping().is_late() else cause
+            self.stopping().begin(cause, detail, **how)
+
+    def has_run_out(self) -> bool:
+        """Whether all that the run lasts by has ended, though how may not be known yet."""
+        lasting = [self.root, self.workload if self._workload_may_outlive else None]
+        return all(held is None or held.has_exited() for held in lasting)
 
     def resume_stop(self) -> None:
         """Go on with a stop that an earlier shim began and recorded."""

@@ -1,7 +1,8 @@
 """What may end a run: deadline, silence, memory, a line that proves completion.
 
 Each watcher calls `begin_stop` with its cause; the first to fire decides. None of them sends a
-signal or ends the run by itself. All time is boottime: a wall clock jump moves nothing.
+signal or ends the run by itself. All time is boottime: a wall clock jump moves nothing. What is
+the workload's own time (silence, drain) does not count a gap in which the shim did not run.
 """
 
 from __future__ import annotations
@@ -61,22 +62,23 @@ class Silence:
         """Start to listen."""
         self._hearing.begin()
         self._heard = None
+        self._supervisor.loop.notice_gaps(self._seconds)
         self._check()
 
     def _check(self) -> None:
         # Four looks in the time, so that work is told from the output that was before it.
-        now = boottime()
-        self._supervisor.loop.at("silence", now + self._seconds / 4, self._check)
+        loop = self._supervisor.loop
+        loop.after("silence", self._seconds / 4, self._check)
         heard = self._hearing.last_output()
         if heard is None:
             return
         if heard != self._heard:
             self._heard, self._before = heard, self._observer.activity()
-        if now < heard + self._seconds:
-            due = min(now + self._seconds / 4, heard + self._seconds)
-            self._supervisor.loop.at("silence", due, self._check)
+        quiet = loop.awake_since(heard)
+        if quiet < self._seconds:
+            loop.after("silence", min(self._seconds / 4, self._seconds - quiet), self._check)
         elif not self._hearing.is_deaf():
-            self._judge(now - heard)
+            self._judge(quiet)
 
     def _judge(self, quiet: float) -> None:
         now = self._observer.activity()
@@ -170,7 +172,7 @@ class Completion:
         supervisor.journal.record(
             Kind.COMPLETION_PROVEN, source=source, proof=proof, is_error=is_error, at_byte=at_byte
         )
-        supervisor.loop.after("drain", self._drain_seconds(), self._drained)
+        supervisor.loop.after_awake("drain", self._drain_seconds(), self._drained)
 
     def _drain_seconds(self) -> float:
         wanted = self._supervisor.spec.wanted.drain_seconds
