@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 from tests.support.recovering import kill, known, orphan, over, recovered, wait_gone
 from tests.support.running import events_of, is_alive, output_of, wait_for_output
@@ -65,8 +66,11 @@ def test_L10_what_was_to_be_kept_does_not_keep_the_name(holdfast, tmp_path):
 
 def test_L10_what_nobody_recorded_is_not_over(holdfast):
     """The root is gone and a member lives; whoever is to record the end, and to stop it, dies."""
-    script = "tail -f /dev/null & echo $!; wait"
-    holdfast("run", "-n", "a", "sh", "-c", script, expect=0)
+    script = (
+        "import subprocess; child = subprocess.Popen(['tail', '-f', '/dev/null']);"
+        " print(child.pid, flush=True); child.wait()"
+    )
+    holdfast("run", "-n", "a", sys.executable, "-c", script, expect=0)
     wait_for_output("a", b"\n")
     pid = int(output_of("a"))
 
