@@ -230,14 +230,16 @@ def test_signals_are_added_and_torn_lines_left_out(home: Home):
     assert mode_of(directory.signals_path) == 0o600
 
 
-def test_S7_inner_runs_are_noted(home: Home):
+def test_S7_inner_runs_are_noted(home: Home, tmp_path: Path):
     outer, inner = make_run(home, "outer"), make_run(home, "inner")
-    assert outer.inner_ids() == []
-    outer.add_inner(inner.id)
-    outer.add_inner(inner.id)
-    assert outer.inner_ids() == [inner.id]
-    with pytest.raises(InvalidName):
-        outer.add_inner("../x")
+    elsewhere = RunDirectory(Home(str(tmp_path / "another")), "f" * len(inner.id))
+    assert outer.inner_runs() == []
+    for run in (inner, inner, elsewhere):
+        outer.add_inner(run)
+    assert sorted(run.path for run in outer.inner_runs()) == sorted([inner.path, elsewhere.path])
+    for damaged in (b"relative", b"/a\0b", b"\xff"):
+        Path(outer.inner_path, inner.id).write_bytes(damaged)
+        assert inner.path in [run.path for run in outer.inner_runs()]
 
 
 def test_an_atomic_write_leaves_the_old_or_the_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

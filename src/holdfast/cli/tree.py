@@ -49,7 +49,7 @@ def run(args: Namespace) -> int:
 
 
 def _inner(run: Run) -> list[dict[str, Any]]:
-    inner = [run.directory.sibling(run_id) for run_id in run.directory.inner_ids()]
+    inner = run.directory.inner_runs()
     infos = [read_run(directory, closely=False) for directory in inner if directory.exists()]
     return [{"id": info.id, "name": info.name, "state": info.state.value} for info in infos]
 

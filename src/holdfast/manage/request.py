@@ -8,7 +8,7 @@ from holdfast.errors import InvalidOption, WrongUse
 from holdfast.process import here
 from holdfast.process.clock import wall_clock
 from holdfast.process.identity import ProcessIdentity
-from holdfast.process.members import STAMP
+from holdfast.process.members import STAMP, STAMP_HOME
 from holdfast.process.paths import absolute
 from holdfast.run.names import check_name, default_name, is_id
 from holdfast.run.quantities import parse_duration, parse_size
@@ -165,7 +165,8 @@ class StartRequest:
             # Of a hook that starts a run: its git commands would be about the hook's checkout.
             for name in REPOSITORY_VARIABLES - self.env.keys():
                 environment.pop(name, None)
-        return {**environment, STAMP: run_id, "HOLDFAST_HOME": home_path}
+        stamp = {STAMP: run_id, STAMP_HOME: home_path}
+        return {**environment, **stamp, "HOLDFAST_HOME": home_path}
 
 
 def _window() -> dict[str, Any] | None:

@@ -11,10 +11,12 @@ import os
 from holdfast.errors import HoldfastError, RunNotFound, Unavailable
 from holdfast.manage.claiming import wait_for_key, wait_for_name
 from holdfast.manage.launch import start_shim
+from holdfast.process.members import STAMP_HOME
 from holdfast.process.paths import absolute
 from holdfast.run.claims import Claim
 from holdfast.run.crashpoints import crash_point, set_role
 from holdfast.run.directory import RunDirectory
+from holdfast.run.home import Home
 from holdfast.run.names import new_id
 
 TYPE_CHECKING = False
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from holdfast.manage.info import RunInfo
     from holdfast.manage.request import StartRequest
     from holdfast.manage.steps import Steps
-    from holdfast.run.home import Home
     from holdfast.run.spec import RunSpec
 
 
@@ -47,7 +48,7 @@ def start_run(
         with name_claim:
             crash_point("launcher.claimed")
             yield from _free_the_name(home, name_claim, request, notice)
-            directory = yield from _make(home, request, key_claim, name_claim)
+            directory = yield from _make(home, request, key_claim, name_claim, notice)
             yield from start_shim("launch", directory.path)
             yield from _settle(home, directory)
             return directory
@@ -110,7 +111,11 @@ def _refusal(request: StartRequest) -> Callable[[RunInfo], None]:
 
 
 def _make(
-    home: Home, request: StartRequest, key_claim: Claim | None, name_claim: Claim
+    home: Home,
+    request: StartRequest,
+    key_claim: Claim | None,
+    name_claim: Claim,
+    notice: Callable[[str], None],
 ) -> Steps[RunDirectory]:
     """The record of what was asked; the name leads to it last."""
     directory = RunDirectory(home, new_id())
@@ -125,14 +130,28 @@ def _make(
     except BaseException:  # a bad request, a full disk, a caller that gives up
         _unmake(directory, request)
         raise
-    if spec.started_in is not None and directory.sibling(spec.started_in).exists():
-        directory.sibling(spec.started_in).add_inner(spec.id)
+    if spec.started_in is not None:
+        _tell_outer(directory, spec.started_in, notice)
     if key_claim is not None:
         key_claim.write(spec.id)
         crash_point("launcher.key-written")
     name_claim.write(spec.id)
     crash_point("launcher.name-written")
     return directory
+
+
+def _tell_outer(directory: RunDirectory, outer_id: str, notice: Callable[[str], None]) -> None:
+    """The run that we are started in spares what is ours; it may be in another home than ours."""
+    homes = {os.environ.get(STAMP_HOME): None, directory.home.path: None}
+    for path in homes:
+        outer = RunDirectory(Home(path), outer_id) if path and os.path.isabs(path) else None
+        if outer is not None and outer.exists():
+            try:
+                outer.add_inner(directory)
+            except OSError as error:
+                why = error.strerror or error
+                notice(f"{outer_id} can't be told of this run ({why}): stopping it stops this one")
+            return
 
 
 def _describe(directory: RunDirectory, request: StartRequest) -> Steps[RunSpec]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 STAMP = "HOLDFAST_RUN_ID"
+STAMP_HOME = "HOLDFAST_RUN_HOME"  # where that run is: HOLDFAST_HOME may be set to another
 _MOST_KIN = 32  # two descriptors each, and never more than a part of ours
 _KIN_SHARE = 16
 _MOST_LOOKS = 5

@@ -211,22 +211,31 @@ class RunDirectory:
     def is_marked_active(self) -> bool:
         return os.path.exists(self._marker)
 
-    def add_inner(self, run_id: str) -> None:
-        """Note that a run is being started inside this one."""
-        inner = self.sibling(run_id)
+    def add_inner(self, inner: RunDirectory) -> None:
+        """Note that a run is being started inside this one; its home, where that is another."""
         try:
             os.mkdir(self.inner_path, 0o700)
         except FileExistsError:
             pass
-        with open(f"{self.inner_path}/{inner.id}", "wb"):
-            pass
+        with open(f"{self.inner_path}/{inner.id}", "wb") as file:
+            if inner.home.path != self.home.path:
+                file.write(os.fsencode(inner.home.path))
 
-    def inner_ids(self) -> list[str]:
+    def inner_runs(self) -> list[RunDirectory]:
         """The runs that were started inside this one, oldest first."""
         try:
-            return sorted(name for name in os.listdir(self.inner_path) if is_id(name))
+            ids = sorted(name for name in os.listdir(self.inner_path) if is_id(name))
         except FileNotFoundError:
             return []
+        return [self._inner(run_id) for run_id in ids]
+
+    def _inner(self, run_id: str) -> RunDirectory:
+        try:
+            home = os.fsdecode(read_file(f"{self.inner_path}/{run_id}"))
+        except OSError:
+            home = ""
+        is_elsewhere = os.path.isabs(home) and "\0" not in home
+        return RunDirectory(Home(home), run_id) if is_elsewhere else self.sibling(run_id)
 
     @property
     def _marker(self) -> str:

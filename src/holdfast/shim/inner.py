@@ -38,16 +38,17 @@ class InnerRuns:
 
     def owns(self, identity: ProcessIdentity) -> bool:
         """Whether a process below us belongs to an inner run, or is a notice."""
-        inner, notifies = self._outer.inner_ids(), self._notifies()
-        if not inner and not notifies:
+        runs, notifies = self._outer.inner_runs(), self._notifies()
+        if not runs and not notifies:
             return False
-        if any(identity.token in _tokens_of(self._outer.sibling(run_id)) for run_id in inner):
+        if any(identity.token in _tokens_of(inner) for inner in runs):
             return True
         # Not recorded yet, or a child of an inner orphan: the stamp spares, it never condemns.
         try:
             environment = _environment(identity.pid)
         except HoldfastError:
             return False
+        inner = [run.id for run in runs]
         told = [*inner, self._outer.id] if notifies else inner
         return environment.get(STAMP) in inner or environment.get(NOTICE_STAMP) in told
 
@@ -61,20 +62,19 @@ class InnerRuns:
 
     def stop(self, request: dict[str, Any]) -> list[str]:
         """Ask every inner run that is not independent to stop; the ids that were asked."""
-        ids = self._outer.inner_ids()
-        if not ids:
+        runs = self._outer.inner_runs()
+        if not runs:
             return []
         from holdfast.shim.dial import dial
 
-        for run_id in ids:
-            inner = self._outer.sibling(run_id)
-            if run_id in self._calls or _is_independent(inner):
+        for inner in runs:
+            if inner.id in self._calls or _is_independent(inner):
                 continue
             call = dial(inner.path)
             if call is not None:
                 call.sendall(json_text({**request, "do": "stop", "wait": True}).encode() + b"\n")
                 call.setblocking(False)
-                self._calls[run_id] = call
+                self._calls[inner.id] = call
         return list(self._calls)
 
     def still_stopping(self) -> list[str]:
