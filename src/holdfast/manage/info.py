@@ -129,7 +129,7 @@ def examine_run(directory: RunDirectory, *, closely: bool = True) -> tuple[RunIn
     except RunNotFound:
         from holdfast.manage.vanished import find_remains
 
-        remains = find_remains(directory) if directory.is_marked_active() else None
+        remains = find_remains(directory)
         if remains is None:
             raise
         return _unreadable(directory, remains.evidence), False

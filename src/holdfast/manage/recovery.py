@@ -123,7 +123,7 @@ def _guarded(directory: RunDirectory, word: Word) -> Steps[Recovered | None]:
     try:
         return (yield from _recover(directory, word))
     except RunNotFound:
-        remains = find_remains(directory) if directory.is_marked_active() else None
+        remains = find_remains(directory)
         if remains is not None:
             evidence = remains.evidence
             return Recovered(directory.id, _name_of(directory), Action.UNKNOWN, evidence)

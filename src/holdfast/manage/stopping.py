@@ -65,6 +65,7 @@ def stop_run(
     except (HoldfastError, OSError):
         if directory.exists():
             raise
+        refuse_vanished(directory)
         raise directory.not_found() from None
 
 
@@ -72,7 +73,6 @@ def _stop(
     directory: RunDirectory, grace_seconds: float | None, signal: str | None, cause: str
 ) -> Steps[Stopped]:
     request = {"grace_seconds": grace_seconds, "signal": signal, "cause": cause, "by": _us()}
-    refuse_vanished(directory)
     spec = directory.read_spec()
     grace = spec.wanted.grace_seconds if grace_seconds is None else grace_seconds
     was_over = True

@@ -49,9 +49,12 @@ class Remains(Record):
         return "rm --force forgets it on your word"
 
 
-def find_remains(directory: RunDirectory) -> Remains | None:
-    """Who may be alive; None: its directory is there, or everybody is proven gone."""
-    if directory.exists():
+def find_remains(directory: RunDirectory, *, unmarked: bool = False) -> Remains | None:
+    """Who may be alive; None: its directory is there, or everybody is proven gone.
+
+    `unmarked`: also of a run that has no marker, which was most likely removed as it should be.
+    """
+    if directory.exists() or not (unmarked or directory.is_marked_active()):
         return None
     living, unclear = [], []
     for token in directory.noted_tokens():
@@ -83,7 +86,7 @@ def find_vanished(home: Home) -> list[Remains]:
 
 def refuse_start_beside(directory: RunDirectory, what: str, notice: Callable[[str], None]) -> None:
     """AlreadyRunning while somebody is left; what can't be told is said, and does not block."""
-    remains = find_remains(directory)
+    remains = find_remains(directory, unmarked=True)
     if remains is None:
         directory.drop_marker()
     elif remains.living or remains.stamped:
