@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.manage.aio import AsyncRun, AsyncRuns
     from holdfast.manage.events import Event
     from holdfast.manage.info import RunInfo
+    from holdfast.manage.process_info import ProcessInfo
     from holdfast.manage.recovery import Recovered
     from holdfast.manage.runs import Run, Runs
     from holdfast.process.identity import Look, ProcessIdentity, Proof, Verdict
@@ -66,6 +67,7 @@ _HOMES = {
     "PidFile": "process.pidfile",
     "ProcessGone": "errors",
     "ProcessIdentity": "process.identity",
+    "ProcessInfo": "manage.process_info",
     "Proof": "process.identity",
     "Recovered": "manage.recovery",
     "Refused": "errors",
@@ -105,6 +107,7 @@ __all__ = [
     "PidFile",
     "ProcessGone",
     "ProcessIdentity",
+    "ProcessInfo",
     "Proof",
     "Recovered",
     "Refused",

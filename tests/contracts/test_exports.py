@@ -30,6 +30,7 @@ PUBLIC = [
     "PidFile",
     "ProcessGone",
     "ProcessIdentity",
+    "ProcessInfo",
     "Proof",
     "Recovered",
     "Refused",

@@ -30,7 +30,7 @@ def over(name: str) -> Any:
     return ended(name)
 
 
-def kill(identity: dict[str, Any]) -> None:
+def kill(identity: Any) -> None:
     """SIGKILL to one recorded process, and wait until it has ended."""
     with ProcessIdentity.from_json(identity).hold() as held:
         signal.pidfd_send_signal(held.fd, signal.SIGKILL)
@@ -66,7 +66,7 @@ def recovered(holdfast: CommandLine, *words: object) -> dict[str, dict[str, Any]
     return {one["name"] or one["id"]: one for one in told["runs"]}
 
 
-def wait_gone(process: dict[str, Any]) -> None:
+def wait_gone(process: Any) -> None:
     """Until a recorded process has ended, and has been reaped."""
     identity = ProcessIdentity.from_json(process)
     eventually(lambda: identity.verdict() is not Verdict.SAME, why=f"{identity.pid} has ended")

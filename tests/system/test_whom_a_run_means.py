@@ -93,7 +93,8 @@ def test_a_short_program_behind_script_is_named(holdfast):
     for number in range(5):  # on a machine that stands still for a second, nobody sees it
         name = f"c{number}"
         holdfast("run", "-n", name, "script", "-qefc", short, "/dev/null", expect=0)
-        named.append((ended(name).workload or {}).get("comm", ""))
+        workload = ended(name).workload
+        named.append(workload.comm or "" if workload is not None else "")
         if named[-1].startswith("python"):
             return
     pytest.fail(f"never named: {named}")

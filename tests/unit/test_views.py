@@ -7,6 +7,7 @@ import time
 import pytest
 
 from holdfast.manage.info import RunInfo
+from holdfast.manage.process_info import ProcessInfo
 from holdfast.manage.views import hints, next_steps, note, row_of, summary
 from holdfast.run.facts import State
 from holdfast.run.outcomes import EndedBy, Loss, Outcome, StopCause
@@ -17,6 +18,9 @@ def _info(**fields) -> RunInfo:
     base = {"schema": 1, "id": "0" * 20, "name": "x", "state": State.RUNNING, "evidence": ""}
     base |= {"attempts": [], "wrappers": [], "tags": {}, "anomaly_count": 0}
     return RunInfo(**{**empty, **base, **fields})
+
+
+_WORKLOAD = ProcessInfo.from_json({"pid": 4243, "token": "hf1.4243"})
 
 
 def _ended(outcome: Outcome, **fields) -> RunInfo:
@@ -49,12 +53,12 @@ def _ended(outcome: Outcome, **fields) -> RunInfo:
         ),
         (_ended(Outcome.STALLED, wanted={"idle_timeout_seconds": 900.0}), "silent 15m, stopped"),
         (_ended(Outcome.TIMED_OUT, wanted={"timeout_seconds": 5400.0}), "after 1h30m, stopped"),
-        (_ended(Outcome.LOST, loss=Loss.REBOOT, workload={"pid": 4243}), "reboot"),
-        (_ended(Outcome.LOST, loss=Loss.RECYCLED, workload={"pid": 4243}), "pid 4243 RECYCLED"),
-        (_ended(Outcome.LOST, loss=Loss.UNSEEN, workload={"pid": 4243}), "pid 4243 GONE"),
+        (_ended(Outcome.LOST, loss=Loss.REBOOT, workload=_WORKLOAD), "reboot"),
+        (_ended(Outcome.LOST, loss=Loss.RECYCLED, workload=_WORKLOAD), "pid 4243 RECYCLED"),
+        (_ended(Outcome.LOST, loss=Loss.UNSEEN, workload=_WORKLOAD), "pid 4243 GONE"),
         (
             _ended(
-                Outcome.LOST, loss=Loss.RECYCLED, workload={"pid": 4243}, workload_exit_code=0
+                Outcome.LOST, loss=Loss.RECYCLED, workload=_WORKLOAD, workload_exit_code=0
             ),  # the root's PID, not the workload's
             "nobody saw the end",
         ),

@@ -92,10 +92,9 @@ def _is_ours(run: Run) -> bool:
 def _who(info: RunInfo) -> str:
     from holdfast.cli.terminal import printable
 
-    workload, shim = info.workload or {}, info.shim or {}
-    who = f"{workload.get('comm')} {workload.get('pid')}"
-    if not workload:  # a wrapper was started, and what it is to start is not there yet
-        who = (info.command or ["?"])[0]
+    workload, shim = info.workload, info.shim or {}
+    # Without one, a wrapper was started, and what it is to start is not there yet.
+    who = f"{workload.comm} {workload.pid}" if workload else (info.command or ["?"])[0]
     ended = f"; ended: {info.outcome}" if info.outcome is not None else ""
     return printable(f"started {info.id}: {who}, shim {shim.get('pid')}{ended}")
 

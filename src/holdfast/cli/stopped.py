@@ -104,10 +104,10 @@ class Attempted:
         return {**document, "stop": stop}
 
     def _recycled(self) -> str:
-        workload = (self.info.workload if self.info else None) or {}
-        if workload.get("verdict") != Verdict.RECYCLED.value:
+        workload = self.info.workload if self.info else None
+        if workload is None or workload.verdict is not Verdict.RECYCLED:
             return ""
-        return f"{workload['pid']} is RECYCLED, "
+        return f"{workload.pid} is RECYCLED, "
 
     def _struck(self) -> str:
         """Whom which signal reached, in the order of the first of each kind."""

@@ -16,8 +16,6 @@ from holdfast.run.facts import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from holdfast.manage.runs import Run
 
 RESOLVED_WITHIN_SECONDS = 5.0  # a wrapper's program counts after a second even if nothing tells
@@ -61,16 +59,16 @@ def find_target(text: str) -> Target:
     from holdfast.manage.runs import Runs
 
     run = Runs().get(text)
-    return Target(ProcessIdentity.from_json(_workload_of(run, text)), run)
+    return Target(_workload_of(run, text), run)
 
 
-def _workload_of(run: Run, text: str) -> dict[str, Any]:
+def _workload_of(run: Run, text: str) -> ProcessIdentity:
     """A wrapper is not what is meant: its workload is waited for, a few seconds."""
     deadline = time.monotonic() + RESOLVED_WITHIN_SECONDS
     while True:
         info = run.info()
         if info.workload is not None:
-            return info.workload
+            return info.workload.identity
         if info.state in _MAY_YET_RESOLVE and time.monotonic() < deadline:
             time.sleep(_PAUSE_SECONDS)
         elif info.is_active:

@@ -12,6 +12,7 @@ import zlib
 
 from holdfast.lean import json_text, read_json
 from holdfast.manage.info import RunInfo
+from holdfast.manage.process_info import ProcessInfo
 from holdfast.run.facts import State
 from holdfast.run.locks import take_lock
 from holdfast.run.outcomes import EndedBy, Loss, Outcome, StopCause
@@ -179,8 +180,11 @@ def info_from(text: str) -> RunInfo | None:
         fields = read_json(text)
         for name, kind in _WORDS.items():
             fields[name] = None if fields[name] is None else kind(fields[name])
+        workload = fields["workload"]
+        fields["workload"] = None if workload is None else ProcessInfo.from_json(workload)
+        fields["wrappers"] = [ProcessInfo.from_json(one) for one in fields["wrappers"]]
         return RunInfo(**fields)
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 

@@ -11,6 +11,7 @@ import os
 from holdfast.errors import DamagedRecord, HoldfastError, LaterVersion, RunNotFound
 from holdfast.lean import read_json
 from holdfast.manage.durations import deadline_at, duration_seconds
+from holdfast.manage.process_info import ProcessInfo
 from holdfast.manage.standing import Standing, read_facts, stand, unknown
 from holdfast.process import procfs
 from holdfast.process.clock import iso_time, seconds_of
@@ -38,6 +39,7 @@ __all__ = [
     "examine_run",
     "judge_cleanup",
     "look_at_process",
+    "process_info",
     "process_json",
     "read_facts",
     "read_run",
@@ -84,8 +86,8 @@ class RunInfo(Record):
     started_in: str | None
     worktree: Any
     shim: Json | None
-    workload: Json | None
-    wrappers: list[Json]
+    workload: ProcessInfo | None
+    wrappers: list[ProcessInfo]
     suspects: list[Json] | None  # None: not looked for
     workload_resolution: str | None
     session: Json | None
@@ -105,7 +107,10 @@ class RunInfo(Record):
 
     def to_json(self) -> Json:
         """The contract's document."""
-        return self.as_dict()
+        document = self.as_dict()
+        document["workload"] = None if self.workload is None else self.workload.to_json()
+        document["wrappers"] = [wrapper.to_json() for wrapper in self.wrappers]
+        return document
 
     @property
     def is_active(self) -> bool:
@@ -189,8 +194,8 @@ def _describe(
         started_in=spec.started_in,
         worktree=spec.worktree,
         shim=_identity(facts.shim, standing.looks, closely),
-        workload=None if workload is None else process_json(workload, standing.looks, closely),
-        wrappers=[process_json(wrapper, standing.looks, closely) for wrapper in facts.wrappers],
+        workload=None if workload is None else process_info(workload, standing.looks, closely),
+        wrappers=[process_info(wrapper, standing.looks, closely) for wrapper in facts.wrappers],
         suspects=None,
         workload_resolution=facts.resolution,
         session=facts.session,
@@ -241,6 +246,13 @@ def process_json(recorded: Json, looks: dict[str, Look], closely: bool = True) -
         live = look_at_process(ProcessIdentity.from_json(recorded))
     names = ("comm", "exe", "cmdline", "state")
     return {**document, **{name: live.get(name, recorded.get(name)) for name in names}}
+
+
+def process_info(
+    recorded: Json, looks: dict[str, Look] | None = None, closely: bool = True
+) -> ProcessInfo:
+    """The same as a record."""
+    return ProcessInfo.from_json(process_json(recorded, looks or {}, closely))
 
 
 def look_at_process(identity: ProcessIdentity) -> Json:

@@ -10,7 +10,7 @@ import os
 import time
 
 from holdfast.errors import InvalidOption, RunNotFound
-from holdfast.manage.info import RunInfo, examine_run, judge_cleanup, process_json, seconds_of
+from holdfast.manage.info import RunInfo, examine_run, judge_cleanup, process_info, seconds_of
 from holdfast.process.clock import iso_time
 from holdfast.process.identity import ProcessIdentity
 from holdfast.record import Record
@@ -169,9 +169,10 @@ def _for_good(info: RunInfo) -> RunInfo:
     def unlooked(document: dict[str, Any] | None) -> dict[str, Any] | None:
         return None if document is None else {**document, "verdict": None}
 
-    wrappers = [{**wrapper, "verdict": None} for wrapper in info.wrappers]
     return info.replace(
-        shim=unlooked(info.shim), workload=unlooked(info.workload), wrappers=wrappers
+        shim=unlooked(info.shim),
+        workload=None if info.workload is None else info.workload.replace(verdict=None),
+        wrappers=[wrapper.replace(verdict=None) for wrapper in info.wrappers],
     )
 
 
@@ -187,8 +188,8 @@ def _look_again(info: RunInfo, directory: RunDirectory) -> RunInfo:
         shim = {**shim, "verdict": ProcessIdentity.from_json(shim).verdict().value}
     return info.replace(
         shim=shim,
-        workload=None if info.workload is None else process_json(info.workload, {}),
-        wrappers=[process_json(wrapper, {}) for wrapper in info.wrappers],
+        workload=None if info.workload is None else process_info(info.workload.to_json()),
+        wrappers=[process_info(wrapper.to_json()) for wrapper in info.wrappers],
         log_bytes=size,
         last_output_at=at,
     )

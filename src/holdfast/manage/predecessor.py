@@ -111,7 +111,7 @@ def _replace(
     request: StartRequest,
     notice: Callable[[str], None],
 ) -> Steps[None]:
-    pid = info.workload["pid"] if info.workload else None
+    pid = info.workload.pid if info.workload else None
     stopped = yield from stop_run(
         directory, grace_seconds=request.wanted.grace_seconds, cause="replaced"
     )
@@ -128,18 +128,16 @@ def _replace(
 
 def already_running(info: RunInfo) -> AlreadyRunning:
     """The refusal that names the winner."""
-    who = info.workload or {}
+    who = info.workload
     age = duration(time.time() - seconds_of(info.created_at)) if info.created_at else "?"
     state = "already running" if info.state is not State.ORPHANED else "orphaned, and still alive"
     hint = f"holdfast logs -f {info.name}; or run --replace to stop it first"
     if info.state is State.ORPHANED:
         hint = f"holdfast recover adopts it; or run --replace to stop it first ({info.name})"
-    what = (
-        " ".join(str(who[part]) for part in ("comm", "pid") if who.get(part)) or "no workload yet"
-    )
+    what = f"{who.comm or ''} {who.pid}".strip() if who is not None else "no workload yet"
     return AlreadyRunning(
         f"{info.name} is {state} ({info.id}, {what}, {age})",
         hint=hint,
         run=info.id,
-        pid=who.get("pid"),
+        pid=None if who is None else who.pid,
     )

@@ -175,7 +175,7 @@ def _note_of_lost(info: RunInfo) -> str:
     if info.workload is None or info.workload_exit_code is not None:
         return "nobody saw the end"
     fate = Verdict.RECYCLED if info.loss is Loss.RECYCLED else Verdict.GONE
-    return f"pid {info.workload['pid']} {fate}"
+    return f"pid {info.workload.pid} {fate}"
 
 
 def _own_ending(info: RunInfo) -> str:

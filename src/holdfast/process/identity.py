@@ -120,8 +120,8 @@ class ProcessIdentity(Record):
         }
 
     @classmethod
-    def from_json(cls, document: dict[str, Any]) -> ProcessIdentity:
-        """Read IDENTITY back; the token has every part."""
+    def from_json(cls, document: Any) -> ProcessIdentity:
+        """Read IDENTITY, or a record that reads like it; the token has every part."""
         token = document.get("token")
         if not isinstance(token, str):
             raise InvalidToken("a recorded identity has no token")
