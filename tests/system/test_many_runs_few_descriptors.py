@@ -16,7 +16,7 @@ from tests.support.running import start_all
 from tests.support.waiting import eventually
 
 RUNS = 24
-LIMIT = 40  # too few for a link to each, and for a pidfd or a pipe beside
+LIMIT = 26  # too few for a link to each, and for a pidfd or a pipe beside
 _WITHOUT = """
 import asyncio, os, sys
 from holdfast import AsyncRuns, HoldfastError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import time
 from pathlib import Path
 
 import pytest
@@ -76,19 +77,40 @@ def test_an_adopter_ends_a_restart_that_can_not_be_started(holdfast, tmp_path: P
     assert "attempt 2 could not be started" in info.evidence
 
 
+def _descriptors(pid: int) -> set[int]:
+    return {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+
+
+def _leave_free(pid: int, spare: int) -> tuple[int, int]:
+    """Limit a process that rests to what it has open and so many descriptors more; as it was."""
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    taken = eventually(lambda: _calm_descriptors(pid), 60, "its descriptors stay the same")
+    free = [number for number in range(1024) if number not in taken]
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (free[spare], before[1]))
+    return before
+
+
+def _calm_descriptors(pid: int) -> set[int] | None:
+    first = _descriptors(pid)
+    for _ in range(20):
+        time.sleep(0.02)
+        if _descriptors(pid) != first:
+            return None
+    return first
+
+
 def test_a_restart_waits_until_there_are_descriptors_again(holdfast, tmp_path: Path):
-    gate = tmp_path / "gate"
-    script = f"echo up; [ -e {gate} ] && exit 0; until [ -e {gate} ]; do sleep 0.02; done; exit 3"
-    words = ("--restart", "on-failure:1", "--sample-interval", "0", "sh", "-c", script)
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    script = f"echo up; [ -e {fifo} ] || exit 0; read x < {fifo}; rm {fifo}; exit 3"
+    words = ("--restart", "on-failure:1", "--sample-interval", "0", "bash", "-c", script)
     holdfast("run", "-n", "a", *words, expect=0)
     wait_for_output("a", b"up")
-    eventually(lambda: events_of("a", "members_seen"), why="the shim has looked around")
     shim = shim_pid("a")
-    before = resource.prlimit(shim, resource.RLIMIT_NOFILE)
-    taken = {int(name) for name in os.listdir(f"/proc/{shim}/fd")}
-    free = next(number for number in range(1024) if number not in taken)
-    resource.prlimit(shim, resource.RLIMIT_NOFILE, (free, before[1]))
-    gate.touch()
+    # Enough to look at an end by, and too few for the pipes and files of a child.
+    before = _leave_free(shim, spare=2)
+    with open(fifo, "w") as writer:
+        writer.write("go\n")
     eventually(lambda: "restart" in [one["where"] for one in events_of("a", "fault")], 60)
     assert info_of("a").state is State.STARTING
     resource.prlimit(shim, resource.RLIMIT_NOFILE, before)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 
+from holdfast.errors import is_shortage, out_of_room
 from holdfast.manage.events import EventStream
 from holdfast.manage.following import Lines, OutputStream
 from holdfast.manage.runs import Run, Runs
-from holdfast.manage.steps import ours
 from holdfast.manage.stopping import stop_run
 from holdfast.manage.waiting import wait_for_runs
 from holdfast.process.tree import Cleanup
@@ -43,7 +43,9 @@ async def run_steps_async(steps: Generator[Wait, set[int], Result]) -> Result:
         result: Result = done.value
         return result
     except OSError as error:
-        raise ours(error) from error
+        if not is_shortage(error):
+            raise
+        raise out_of_room(error) from error
     finally:
         steps.close()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 
-_SPARE_DESCRIPTORS = 32
+_SPARE_DESCRIPTORS = 16
 _MOST_AT_ONCE = 256
 
 
@@ -45,14 +45,11 @@ def run_steps(steps: Generator[Wait, set[int], Any]) -> Any:
     except StopIteration as done:
         return done.value
     except OSError as error:
-        raise ours(error) from error
+        if not is_shortage(error):
+            raise
+        raise out_of_room(error) from error
     finally:
         steps.close()
-
-
-def ours(error: OSError) -> Exception:
-    """What whoever asked is told of an error of the system: a shortage in our own words."""
-    return out_of_room(error) if is_shortage(error) else error
 
 
 def room_for(descriptors: int) -> int:
