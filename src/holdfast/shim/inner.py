@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.run.spec import RunSpec
 
 NOTICE_STAMP = "HOLDFAST_NOTICE_OF"  # of a --notify command and whatever it starts
+_DIAL_SECONDS = 0.1  # its shim may hang, and ours must not
 _EXEC_LOOKS = 50  # at a process in the middle of an exec, which takes microseconds
 _EXEC_PAUSE_SECONDS = 0.001
 
@@ -70,7 +71,7 @@ class InnerRuns:
         for inner in runs:
             if inner.id in self._calls or _is_independent(inner):
                 continue
-            call = dial(inner.path)
+            call = dial(inner.path, _DIAL_SECONDS)
             if call is not None:
                 call.sendall(json_text({**request, "do": "stop", "wait": True}).encode() + b"\n")
                 call.setblocking(False)
