@@ -194,6 +194,32 @@ def test_a_line_that_proves_completion_is_read_before_the_deadline_is_judged(
         assert ended("a").outcome is Outcome.COMPLETED
 
 
+def test_all_that_was_written_in_time_is_read_before_the_deadline_is_judged(
+    holdfast: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "go").touch()
+    program = f"""
+import os, sys, time
+print("up", flush=True)
+while os.path.exists({str(tmp_path / "go")!r}): time.sleep(0.02)
+sys.stdout.write("a line of output\\n" * 60_000 + "DONE\\n")
+sys.stdout.flush()
+print("told", file=open({str(tmp_path / "told")!r}, "w"), flush=True)
+time.sleep(600)
+"""
+    options = ["--done-when", "DONE", "--drain", "0", "--timeout", TIMEOUT_SECONDS]
+    with holding(tmp_path / "fifo", "sample") as hold:
+        words = [*options, *HELD["sample"], sys.executable, "-S", "-c", program]
+        _start(holdfast, hold, *words).wait(60)
+        wait_for_output("a", b"up")
+        hold.arrived()
+        (tmp_path / "go").unlink()
+        eventually((tmp_path / "told").exists, 60, "all is written")
+        pass_time(_began() + TIMEOUT_SECONDS + 0.1)
+        hold.release()
+        assert ended("a").outcome is Outcome.COMPLETED
+
+
 def test_a_stop_that_is_asked_for_after_the_exit_does_not_end_the_run(
     holdfast: CommandLine, tmp_path: Path
 ) -> None:

@@ -97,7 +97,7 @@ def _limit(
     from holdfast.shim.watchers import Deadline, DoneWhen, MemoryLimit, Silence
 
     wanted = supervisor.spec.wanted
-    began = [Deadline(supervisor).begin]
+    began = [Deadline(supervisor, output).begin]
     if wanted.done_when is not None:
         DoneWhen(supervisor, output)
     if wanted.idle_timeout_seconds is not None:

@@ -98,6 +98,10 @@ class OutputWatch:
             continue
         self._trim(to_the_last=True)
 
+    def is_behind(self, end: int) -> bool:
+        """Whether somebody wants lines up to there, and has not got them."""
+        return bool(self.on_lines) and (bool(self._waiting) or self._position < end)
+
     def check_size(self) -> int:
         """How long the log is. A program that reopens its stderr with `>` cuts it: recorded."""
         size = log_size(self._supervisor.directory)

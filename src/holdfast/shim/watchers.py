@@ -11,6 +11,7 @@ from holdfast.process.clock import boottime
 from holdfast.run.events import Kind
 from holdfast.run.outcomes import StopCause
 from holdfast.shim.hearing import Hearing
+from holdfast.shim.output_watch import REST_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,14 +27,16 @@ BUSY_CPU_SHARE = 0.05  # of one core, over the silence
 BUSY_IO_BYTES = 64 * 1024
 MEMORY_LOOK_SECONDS = 0.5
 DRAIN_SECONDS = 5.0
+CATCH_UP_SECONDS = 5.0  # for output that is unread when the time is over
 MOST_LINES_TOLD = 20  # that took too long to match
 
 
 class Deadline:
     """`--timeout`: the whole run, restarts and adoptions included."""
 
-    def __init__(self, supervisor: Supervisor) -> None:
+    def __init__(self, supervisor: Supervisor, output: OutputWatch) -> None:
         self._supervisor = supervisor
+        self._output = output
         self._seconds = supervisor.spec.wanted.timeout_seconds
 
     def begin(self) -> None:
@@ -43,6 +46,14 @@ class Deadline:
             self._supervisor.loop.at("deadline", began + self._seconds, self._over)
 
     def _over(self) -> None:
+        """What was written in time is read first: it may prove completion."""
+        self._judge(self._output.check_size(), boottime() + CATCH_UP_SECONDS)
+
+    def _judge(self, end: int, until: float) -> None:
+        if self._output.is_behind(end) and boottime() < until:
+            again = REST_SECONDS / 2
+            self._supervisor.loop.after("deadline", again, lambda: self._judge(end, until))
+            return
         detail = f"ran for {self._seconds:g} s, the time that it was given"
         self._supervisor.begin_stop(StopCause.TIMEOUT, detail)
 
