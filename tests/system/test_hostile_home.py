@@ -12,6 +12,7 @@ from holdfast.errors import HomeUnusable, UnsafeFile
 from holdfast.manage.archive import archive_run
 from holdfast.manage.config import Retention
 from holdfast.manage.deletion import delete
+from holdfast.manage.index import Index
 from holdfast.manage.removal import remove_run
 from holdfast.manage.retention import Fate, clean
 from holdfast.run.home import Home
@@ -153,6 +154,21 @@ def test_what_is_deleted_is_deleted_below_the_home_alone(runs, victim):
     clean(home, Retention())  # a remover that died left both
     assert list(removed.iterdir()) == []
     assert (victim / "deep" / "precious").read_text() == "mine"
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_an_index_that_is_a_link_is_replaced_and_not_followed(runs, tmp_path, is_there):
+    target = tmp_path / "target"
+    if is_there:
+        target.write_text("not ours")
+    home = runs.home.prepare()
+    os.symlink(target, home.index_path)
+    with Index(home) as index:
+        assert index.ids() == set()
+        index.remove(["0" * 20])
+    assert not os.path.islink(home.index_path)
+    assert target.exists() is is_there
+    assert not is_there or target.read_text() == "not ours"
 
 
 # --- a run's directory that is a link ---------------------------------------------------------

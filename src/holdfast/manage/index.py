@@ -98,6 +98,9 @@ class Index:
     def _open(self) -> None:
         import sqlite3
 
+        if os.path.islink(self._path):  # somebody put it there: it is replaced, and not followed
+            self._must_rebuild = True
+            return
         try:
             uri = "file:" + _quoted(self._path) + "?mode=ro"
             connection = sqlite3.connect(uri, timeout=_BUSY_SECONDS, uri=True)
@@ -149,7 +152,8 @@ class Index:
 
         if self._must_rebuild:
             _remove(self._path)
-        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        os.close(os.open(self._path, flags, 0o600))
         connection = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None)
         try:
             connection.execute("BEGIN IMMEDIATE")

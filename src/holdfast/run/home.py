@@ -166,6 +166,8 @@ class Home:
                 why = _why_not_ours(os.lstat(path))
             except FileNotFoundError:
                 continue
+            except OSError as error:
+                raise _unusable(self.path, f"can't be used: {error.strerror}") from None
             if why is not None:
                 fix = f"see who made it: ls -ld {path}; then remove it, or chmod 700 {path}"
                 raise _unusable(self.path, f"has a {name} that {why}", fix)
