@@ -38,7 +38,10 @@ def _two_heirs(tmp_path: Path, first: int, second: int) -> str:
         (tmp_path / f"go{name}").touch()
     wait = "while test -e {0}/go{1}; do sleep 0.05; done; exit {2}"
     before, after = (wait.format(tmp_path, *one) for one in ((1, first), (2, second)))
-    return f"setsid sh -c '{before}' & exec setsid sh -c 'echo up; {after}'"
+    # The shell waits until the first has left its session: till then the two are told apart.
+    before = f"touch {tmp_path}/left; {before}"
+    wait = f"while ! test -e {tmp_path}/left; do sleep 0.01; done"
+    return f"setsid sh -c '{before}' & {wait}; exec setsid sh -c 'echo up; {after}'"
 
 
 @pytest.mark.parametrize(
