@@ -119,6 +119,7 @@ def test_a_link_that_was_planted_in_the_home_is_refused_and_not_followed(
         done = holdfast(*words, expect=6)
         assert f"has a {name} that is a symbolic link" in done.stderr
         assert f"ls -ld {home}/{name}" in done.stderr
+        assert "chmod" not in done.stderr, "which would change what the link leads to"
     assert (victim / "deep" / "precious").read_text() == "mine"
     (home / name).unlink()
 

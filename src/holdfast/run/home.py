@@ -41,6 +41,7 @@ _LYING_MAGIC = {  # f_type of statfs: for where the mount table does not list th
 }
 
 _BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_OPEN_TO_OTHERS = "others can write to"
 _FOLDERS = ("runs", "active", "recent", "names", "keys")
 _FOLDERS_MADE_LATER = ("removed", "archive", "worktrees")
 RECENT_SECONDS = 86400.0  # plain listings show what ended in the last day
@@ -169,7 +170,9 @@ class Home:
             except OSError as error:
                 raise _unusable(self.path, f"can't be used: {error.strerror}") from None
             if why is not None:
-                fix = f"see who made it: ls -ld {path}; then remove it, or chmod 700 {path}"
+                # Of a link, chmod would change what it leads to.
+                fix = f"see who made it: ls -ld {path}; then remove it"
+                fix = f"chmod 700 {path}" if why == _OPEN_TO_OTHERS else fix
                 raise _unusable(self.path, f"has a {name} that {why}", fix)
 
     def _check_locks(self, device: int) -> None:
@@ -206,7 +209,7 @@ def _why_not_ours(status: os.stat_result) -> str | None:
         return "is not a directory"
     if status.st_uid != os.geteuid():
         return f"belongs to another user (uid {status.st_uid})"
-    return "others can write to" if status.st_mode & _BY_OTHERS else None
+    return _OPEN_TO_OTHERS if status.st_mode & _BY_OTHERS else None
 
 
 def file_system_type(path: str, device: int) -> str | None:
