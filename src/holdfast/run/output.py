@@ -172,12 +172,17 @@ def tail_offset(fd: int, lines: int, first_kept: int = 0) -> int:
     return head
 
 
-def trim_point(fd: int, max_bytes: int) -> int:
-    """The first byte that stays when about the last `max_bytes` are kept, in whole blocks."""
+def trim_point(fd: int, max_bytes: int, unread: int | None = None) -> int:
+    """The first byte that stays when about the last `max_bytes` are kept, in whole blocks.
+
+    What somebody has not read yet, from `unread` on, stays too.
+    """
     status = os.fstat(fd)
     # A part of a block can only be zeroed, and would be read as output.
     block = max(BLOCK_BYTES, status.st_blksize)
-    return max(first_byte(fd), (status.st_size - max_bytes) // block * block)
+    end = status.st_size - max_bytes
+    end = end if unread is None else min(end, unread)
+    return max(first_byte(fd), end // block * block)
 
 
 def trim_head(fd: int, first_kept: int) -> None:

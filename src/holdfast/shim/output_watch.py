@@ -29,6 +29,7 @@ TURN_SECONDS = 0.05
 MOST_BYTES_A_READ = 64 << 10
 LAST_SECONDS = 5.0
 LAST_BYTES = 256 << 10  # of output that is longer than there was time for, its end is read
+MOST_UNREAD_BYTES = 64 << 20  # that a log keeps beyond its bound, for its lines to be read
 TRIM_SHARE = 4  # of the log's bound: so much more is not worth a hole, nor an event
 
 
@@ -203,7 +204,8 @@ class OutputWatch:
         fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
         try:
             known = self._supervisor.journal.facts.output_first_byte
-            first_kept = trim_point(fd, limit)
+            is_near = bool(self.on_lines) and self._size - self._position <= MOST_UNREAD_BYTES
+            first_kept = trim_point(fd, limit, self._position if is_near else None)
             if first_kept > known + tolerance:
                 # First: in a copy of the log, only this says which zeros are not output.
                 self._record_trim(first_kept)
