@@ -72,6 +72,7 @@ def test_stop_replace_and_rm_at_once_never_fail_of_each_other(holdfast):
         ["run", "-q", "-n", "a", "--replace", "--grace", "0", "sleep", "600"],
         ["stop", "--grace", "0", "--all"],
         ["wait", "--timeout", "0", "a"],
+        ["signal", "USR1", "a"],
         ["rm", "--all"],
     ]
     for _ in range(ROUNDS):

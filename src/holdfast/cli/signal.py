@@ -62,7 +62,10 @@ def _record(run: Run, delivery: Delivery) -> None:
     """A run's history names every signal to it, whoever sent it."""
     from holdfast.shim.journal import signal_row
 
-    run.directory.append_signal(signal_row(delivery, "holdfast signal"))
+    try:
+        run.directory.append_signal(signal_row(delivery, "holdfast signal"))
+    except FileNotFoundError:  # it was removed meanwhile, and its history with it
+        pass
 
 
 def _document(delivery: Delivery) -> dict[str, Any]:
