@@ -6,6 +6,7 @@ asynchronous library waits in its event loop. Neither needs a thread or a signal
 
 from __future__ import annotations
 
+import os
 import select
 
 from holdfast.errors import HoldfastError, is_shortage, out_of_room
@@ -58,10 +59,8 @@ def room_for(descriptors: int) -> int:
     Some are left for what else is open, and for what each opens for a moment. A limit that is
     raised would be inherited by the runs.
     """
-    import resource
-
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
+    soft = os.sysconf("SC_OPEN_MAX")  # the soft limit of now, without loading `resource`
+    if soft < 0:  # there is none
         return _MOST_AT_ONCE
     return max(1, min((soft - _SPARE_DESCRIPTORS) // descriptors, _MOST_AT_ONCE))
 
