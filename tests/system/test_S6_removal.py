@@ -14,7 +14,7 @@ from holdfast.errors import InvalidName, RunNotFound
 from holdfast.manage.info import read_run
 from holdfast.manage.listing import list_runs
 from holdfast.manage.runs import Runs
-from holdfast.run.claims import read_key, read_name
+from holdfast.run.claims import claim_key, read_name
 from holdfast.run.directory import RunDirectory
 from holdfast.run.facts import State
 from holdfast.run.home import Home
@@ -151,7 +151,8 @@ def test_S6_a_symbolic_link_in_runs_is_not_followed(holdfast, tmp_path):
 def test_S6_rm_removes_all_that_leads_to_the_run(holdfast):
     _ended(holdfast, "a", "--key", "k", "true")
     home = Home.locate()
-    assert read_key(home, "k") is not None
+    with claim_key(home, "k") as claim:
+        assert claim.read() is not None
     done = holdfast("rm", "a", expect=0)
     assert "every process that it ever recorded is gone" in done.stdout
     assert _paths() == {"runs": [], "names": [], "keys": []}

@@ -15,7 +15,7 @@ from holdfast.errors import (
     UnsafeFile,
 )
 from holdfast.run import home as homes
-from holdfast.run.claims import claim_key, claim_name, read_key, read_name
+from holdfast.run.claims import claim_key, claim_name, read_name
 from holdfast.run.directory import RunDirectory
 from holdfast.run.durable import atomic_write
 from holdfast.run.home import Home
@@ -193,15 +193,6 @@ def test_D6_a_spec_of_a_later_version_is_said_and_kept(home: Home):
         directory.read_spec()
 
 
-def test_a_summary_is_optional(home: Home):
-    directory = make_run(home)
-    assert directory.read_summary() is None
-    directory.write_summary({"state": "ended"}, sync=True)
-    assert directory.read_summary() == {"state": "ended"}
-    Path(directory.summary_path).write_bytes(b"torn{")
-    assert directory.read_summary() is None
-
-
 def test_the_active_marker(home: Home):
     directory = make_run(home)
     assert home.run_ids(active=True) == []
@@ -303,12 +294,14 @@ def test_a_claim_leads_to_a_run_whatever_the_case(home: Home):
 
 def test_L12_a_key_leads_to_a_run_whatever_its_text(home: Home):
     key, run_id = "../any text\n\udcff", new_id()
-    assert read_key(home, key) is None
     with claim_key(home, key) as claim:
+        assert claim.read() is None
         claim.write(run_id)
-    assert read_key(home, key) == run_id
-    assert read_key(home, "another") is None
+    with claim_key(home, key) as claim:
+        assert claim.read() == run_id
     assert len(os.listdir(home.keys_path)) == 1
+    with claim_key(home, "another") as claim:
+        assert claim.read() is None
 
 
 # Which run is meant

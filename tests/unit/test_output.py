@@ -12,7 +12,6 @@ from holdfast.run.output import (
     LineCarrier,
     OutputReader,
     first_byte,
-    follow,
     read_from,
     tail_offset,
     trim_head,
@@ -97,37 +96,6 @@ def test_reading_what_is_there_ends_even_if_output_goes_on(path: str, fd: int):
 def test_tail(path: str, fd: int, content: bytes, lines: int, tail: bytes):
     os.write(fd, content)
     assert text(read_from(path, tail=lines)) == tail
-
-
-def test_following_ends_after_the_last_byte(path: str):
-    steps = iter([b"one\n", b"", b"two", None])
-    done = [False]
-
-    def pause() -> None:
-        step = next(steps)
-        if step is None:
-            done[0] = True
-            step = b" and what came with the end\n"
-        with open(path, "ab") as file:
-            file.write(step)
-
-    reader = OutputReader(path)
-    assert text(follow(reader, lambda: done[0], pause)) == b"one\ntwo and what came with the end\n"
-    reader.close()
-
-
-def test_what_was_written_before_the_end_is_read_after_it(path: str, fd: int):
-    # The last write and the end both come between the question and the read.
-    def finished() -> bool:
-        os.write(fd, b"last")
-        answers.append(True)
-        return len(answers) > 1
-
-    answers: list[bool] = []
-    reader = OutputReader(path)
-    chunks = follow(reader, finished, lambda: pytest.fail("nothing to wait for"))
-    assert next(chunks).data + next(chunks).data == b"lastlast"
-    reader.close()
 
 
 def test_a_file_that_became_shorter_is_said_and_read_from_its_start(path: str, fd: int):

@@ -21,14 +21,12 @@ def modes_after(*pieces: bytes) -> ScreenModes:
 def test_nothing_was_changed_so_nothing_is_sent():
     modes = modes_after(b"plain \x1b[31mred\x1b[0m text\r\n")
     assert (modes.again(), modes.undo()) == (b"", b"")
-    assert not modes.is_alternate_screen
 
 
 def test_modes_are_brought_back_in_their_order_and_undone_in_reverse():
     modes = modes_after(EDITOR)
     assert modes.again() == b"\x1b[?1049h\x1b[?1h\x1b[?2004h\x1b[?25l\x1b="
     assert modes.undo() == b"\x1b>\x1b[?25h\x1b[?2004l\x1b[?1l\x1b[?1049l"
-    assert modes.is_alternate_screen
 
 
 def test_what_the_program_undid_itself_is_forgotten():

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.agents.profile import AgentProfile, Options
+    from holdfast.agents.profile import Options
 
 
 class Argument(Record):
@@ -85,11 +85,6 @@ def is_headless(options: Options, words: Sequence[str]) -> bool:
     return has_any(options, words, options.headless)
 
 
-def needs_terminal(profile: AgentProfile, words: Sequence[str]) -> bool:
-    """Would the agent want to talk with somebody, so that `--pty` is called for?"""
-    return profile.wants_terminal and not is_headless(profile.options, words)
-
-
 def has_many_turns(options: Options, words: Sequence[str]) -> bool:
     """Does the agent go on after a finished turn, so that a turn's end is not the run's?"""
     return has_any(options, words, options.many_turns)
@@ -102,13 +97,3 @@ def continues_session(options: Options, words: Sequence[str]) -> bool:
         for argument in read_arguments(options, words)
         for wanted in options.session
     )
-
-
-def missing_readable_options(options: Options, words: Sequence[str]) -> list[str]:
-    """What would have to be added for output that Holdfast can read; empty when all is there."""
-    arguments = read_arguments(options, words)
-    return [
-        wanted.replace("=", " ")
-        for wanted in options.readable
-        if not any(argument.is_option(wanted) for argument in arguments)
-    ]

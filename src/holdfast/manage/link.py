@@ -87,11 +87,6 @@ class Link:
         self._received = b""
         return alive
 
-    def lines(self) -> list[bytes]:
-        """The whole lines that have come."""
-        *lines, self._received = self._received.split(b"\n")
-        return lines
-
 
 def open_link(directory: str) -> Link | None:
     """A link to the run's shim; None when nobody listens."""

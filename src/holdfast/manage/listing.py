@@ -193,9 +193,3 @@ def _look_again(info: RunInfo, directory: RunDirectory) -> RunInfo:
         log_bytes=size,
         last_output_at=at,
     )
-
-
-def find_named(home: Home, name: str) -> list[str]:
-    """The ids of all runs of that name, newest first."""
-    every = read_runs(home, home.run_ids()[::-1])
-    return [info.id for info in every if (info.name or "").lower() == name.lower()]

@@ -111,17 +111,6 @@ def _send_on_trust(identity: ProcessIdentity, sig: int) -> Delivery:
         return signal_held(held, sig)
 
 
-def stop_process(
-    identity: ProcessIdentity, *, polite: int = signal.SIGTERM, grace_seconds: float = 10
-) -> list[Delivery]:
-    """The ladder for one process: ask, wait for the grace, then SIGKILL. Says what was sent."""
-    deliveries = [send_signal(identity, polite)]
-    if deliveries[0].delivered and not identity.wait(grace_seconds):
-        # The gate proves it again: it may have ended, and its PID be recycled, since.
-        deliveries.append(send_signal(identity, signal.SIGKILL))
-    return deliveries
-
-
 def signal_number(pid: int, sig: int) -> None:
     """The last step of the portable backend, which has no descriptors. Never 0, never a group."""
     os.kill(valid_pid(pid), sig)

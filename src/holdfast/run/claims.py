@@ -80,11 +80,6 @@ def find_name(home: Home, run_id: str) -> str | None:
     return next((name for name in names if read_name(home, name) == run_id), None)
 
 
-def read_key(home: Home, key: str) -> str | None:
-    """The id of the key's run. Takes no lock."""
-    return _id_in(_read(_key_path(home, key)))
-
-
 def _name_path(home: Home, name: str) -> str:
     return f"{home.names_path}/{check_name(name).lower()}"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.errors import DamagedRecord, HoldfastError, InvalidName, LockBusy, RunNotFound
+from holdfast.errors import HoldfastError, InvalidName, LockBusy, RunNotFound
 from holdfast.lean import read_json
 from holdfast.run.durable import append_line, atomic_write, encode, read_file, read_lines
 from holdfast.run.eventlog import EventLog, EventsRead, read_events
@@ -151,14 +151,6 @@ class RunDirectory:
     def write_summary(self, document: dict[str, Any], *, sync: bool = False) -> None:
         """What can be rebuilt from the rest, for those who read many runs."""
         atomic_write(self.summary_path, encode(document) + b"\n", sync=sync)
-
-    def read_summary(self) -> dict[str, Any] | None:
-        """None: there is none, or none that can be read; the events have it all."""
-        try:
-            document = self._read_json(self.summary_path)
-        except (RunNotFound, DamagedRecord):
-            return None
-        return document if isinstance(document, dict) else None
 
     # What leads to it
 

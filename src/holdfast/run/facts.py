@@ -78,7 +78,6 @@ class RunFacts(Record):
     limit: Facts | None = None
     stop_cause: StopCause | None = None  # the first of the latest attempt, leftovers aside
     stop: Facts | None = None  # that stop_begun event
-    is_stopping_leftovers: bool = False
     restart: Facts | None = None  # the latest restart_scheduled, until its attempt starts
     cleanup: Facts | None = None
     ending: Facts | None = None  # the ended event

@@ -171,7 +171,7 @@ _PER_ATTEMPT = (
     "over_at",
     "over_boottime",
 )
-_PER_STOP = ("stop_cause", "stop", "is_stopping_leftovers")
+_PER_STOP = ("stop_cause", "stop")
 
 
 def _forget(now: Facts, names: tuple[str, ...]) -> None:
@@ -243,9 +243,7 @@ def _usage_read(now: Facts, event: Event) -> None:
 
 def _stop_begun(now: Facts, event: Event) -> None:
     cause = StopCause(event.facts["cause"])
-    if cause is StopCause.LEFTOVERS:
-        now["is_stopping_leftovers"] = True
-    elif now["stop_cause"] is None:
+    if cause is not StopCause.LEFTOVERS and now["stop_cause"] is None:
         now.update(stop_cause=cause, stop=event.facts)
 
 

@@ -1,7 +1,7 @@
-"""The workload's output, byte for byte: read from a byte, tail, follow, lines, bound.
+"""The workload's output, byte for byte: read from a byte, tail, lines, bound.
 
 The file is the workload's own stdout: here it is only read, and its head given back to the disk.
-Byte offsets never move. Nothing here sleeps: whoever follows says how to pause.
+Byte offsets never move. Nothing here waits for more.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 BLOCK_BYTES = 4096
 _CHUNK_BYTES = 64 * 1024
@@ -105,22 +105,6 @@ def read_from(
             yield chunk
     finally:
         reader.close()
-
-
-def follow(
-    reader: OutputReader, finished: Callable[[], bool], pause: Callable[[], None]
-) -> Iterator[Chunk]:
-    """Everything as it comes, to the end. `finished`: nothing more will be written."""
-    while True:
-        # Asked before the read: what was written before the end must be read after it.
-        was_finished = finished()
-        chunk = reader.read()
-        if chunk is not None:
-            yield chunk
-        elif was_finished:
-            return
-        else:
-            pause()
 
 
 def first_byte(fd: int) -> int:

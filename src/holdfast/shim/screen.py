@@ -16,7 +16,6 @@ _SEARCHED_BYTES = 4096
 _LARGEST_MODE = 9999
 _MOST_PUSHED = 16
 _ON_BY_DEFAULT = frozenset((7, 25))  # wrap at the margin; show the cursor
-_ALTERNATE_SCREENS = frozenset((47, 1047, 1049))
 
 _MODE = re.compile(
     rb"\x1b\[\?(?P<modes>[0-9;]{1,48})(?P<set>[hl])"
@@ -51,11 +50,6 @@ class ScreenModes:
         self._keypad = False
         self._pushed: list[bytes] = []
         self._other_keys = b""
-
-    @property
-    def is_alternate_screen(self) -> bool:
-        """Whether a full-screen program has the screen."""
-        return any(self._changed.get(mode) for mode in _ALTERNATE_SCREENS)
 
     def feed(self, data: bytes) -> None:
         """Follow what the program switches; a sequence may be cut anywhere between two pieces."""
