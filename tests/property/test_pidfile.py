@@ -110,7 +110,7 @@ def test_portable_tokens_of_another_form_are_errors(text):
 def test_a_start_time_in_seconds_never_proves_anything(created, shift):
     """Whatever the clock says: RECYCLED or UNKNOWN, and UNKNOWN where a time zone explains it."""
     legacy = ProcessIdentity(1, create_time=created + shift * 1_000_000)
-    seen = portable._Seen(None, created, "x")  # type: ignore[arg-type]
+    seen = portable._Seen(None, created, "x")
     verdict = portable._compare_with_text(legacy, legacy.create_time or 0, seen).verdict
     assert verdict in (Verdict.RECYCLED, Verdict.UNKNOWN)
     if shift % 900 == 0 and abs(shift) <= 26 * 3600:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 
 import pytest
 
 from holdfast.errors import IdentityUnproven, InvalidPid, ProcessGone
-from holdfast.process import here, portable
+from holdfast.process import here
 from holdfast.process.identity import ProcessIdentity, Verdict
 from holdfast.process.pidfile import PidFile
 from holdfast.process.signals import send_signal
@@ -118,19 +117,6 @@ def test_waiting():
         assert ours.wait(0.05) is False
         process.kill()
         assert ours.wait(30) is True
-
-
-def test_children_are_named():
-    with subprocess.Popen(["sh", "-c", "sleep 600 & wait"]) as parent:
-        try:
-            while not (found := portable.walk_children(parent.pid)):
-                time.sleep(0.01)
-            assert [child.verdict() for child in found] == [Verdict.SAME]
-        finally:
-            parent.kill()
-            for child in found:
-                send_signal(child, signal.SIGKILL)
-    assert portable.walk_children(parent.pid) == []
 
 
 def test_pid_files_work_the_same(tmp_path):

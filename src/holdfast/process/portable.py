@@ -2,7 +2,8 @@
 
 There is no pidfd here. A process is named by its PID and creation time; a PID reused within the
 clock's grain looks the same, and between the last look and a signal there is a gap that nothing
-closes. Evidence says so. The only file that uses psutil.
+closes. Evidence says so. The only file that uses psutil, which is installed where the system is
+not Linux. A creation time in a pid file is compared on Linux as well, with what /proc says.
 """
 
 from __future__ import annotations
@@ -11,15 +12,22 @@ import os
 import re
 import time
 
-import psutil
-
-from holdfast.errors import IdentityUnproven, InvalidToken, ProcessGone, ProcessUnreadable
-from holdfast.process import here, pidfd
+from holdfast.errors import (
+    IdentityUnproven,
+    InvalidToken,
+    ProcessGone,
+    ProcessUnreadable,
+    Unavailable,
+)
+from holdfast.process import here, pidfd, procfs
 from holdfast.process.identity import Look, ProcessIdentity, Proof, Verdict, valid_pid
 from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
     from holdfast.process.signals import Delivery
 
 _TOKEN = re.compile(
@@ -34,9 +42,9 @@ _WIDEST_ZONES = 27 * 3600  # no two time zones are further apart
 
 
 class _Seen(Record):
-    """A process as psutil shows it now."""
+    """A process as the system shows it now."""
 
-    process: psutil.Process
+    process: Any  # psutil's; None where it was seen in /proc
     create_time: int  # microseconds since the epoch
     name: str
 
@@ -93,7 +101,7 @@ def examine(identity: ProcessIdentity) -> tuple[Look, int | None]:
     return seen, None
 
 
-def _examine(identity: ProcessIdentity) -> tuple[Look, psutil.Process | None]:
+def _examine(identity: ProcessIdentity) -> tuple[Look, Any]:
     """The look, and the process that it was about, if there is one to signal."""
     pid = valid_pid(identity.pid)
     if identity.host is not None and identity.host != here.place().host:
@@ -205,23 +213,24 @@ def wait(identity: ProcessIdentity, timeout: float | None) -> bool:
         nap = min(nap * 2, _LONGEST_NAP_SECONDS)
 
 
-def walk_children(pid: int) -> list[ProcessIdentity]:
-    """The direct children, each named. One that vanishes meanwhile is left out."""
-    try:
-        found = psutil.Process(pid).children()
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return []
-    identities = []
-    for child in found:
-        try:
-            identities.append(capture(child.pid))
-        except (ProcessGone, ProcessUnreadable):
-            continue
-    return identities
-
-
 def _see(pid: int) -> _Seen:
     """ProcessGone when there is no such process; ProcessUnreadable when that can't be told."""
+    return _see_with_psutil(pid) if here.is_portable() else _see_in_proc(pid)
+
+
+def _see_in_proc(pid: int) -> _Seen:
+    try:
+        stat = procfs.read_stat(pid)
+    except ProcessGone:
+        raise _not_seen(pid) from None
+    if stat.state in (procfs.ProcessState.ZOMBIE, procfs.ProcessState.DEAD):
+        raise ProcessGone(f"process {pid} has exited", pid=pid)
+    since_boot = stat.start_ticks * 1_000_000 // procfs.TICKS_PER_SECOND
+    return _Seen(None, _boot_time() * 1_000_000 + since_boot, stat.comm)
+
+
+def _see_with_psutil(pid: int) -> _Seen:
+    psutil = _psutil()
     try:
         process = psutil.Process(pid)
         with process.oneshot():
@@ -231,13 +240,17 @@ def _see(pid: int) -> _Seen:
     except psutil.ZombieProcess:
         pass
     except psutil.NoSuchProcess:
-        if _exists(pid):
-            raise ProcessUnreadable(f"process {pid} is hidden from us", pid=pid) from None
-        raise ProcessGone(f"there is no process {pid}", pid=pid) from None
+        raise _not_seen(pid) from None
     except psutil.AccessDenied:
         raise ProcessUnreadable(f"process {pid} can't be looked at", pid=pid) from None
     # Whoever it was has ended: ours, or one that had our PID after us.
     raise ProcessGone(f"process {pid} has exited", pid=pid)
+
+
+def _not_seen(pid: int) -> ProcessGone | ProcessUnreadable:
+    if _exists(pid):
+        return ProcessUnreadable(f"process {pid} is hidden from us", pid=pid)
+    return ProcessGone(f"there is no process {pid}", pid=pid)
 
 
 def _exists(pid: int) -> bool:
@@ -252,7 +265,21 @@ def _exists(pid: int) -> bool:
 
 
 def _boot_time() -> int:
-    return round(psutil.boot_time())
+    if not here.is_portable():
+        return procfs.boot_time()
+    seconds: float = _psutil().boot_time()
+    return round(seconds)
+
+
+def _psutil() -> ModuleType:
+    try:
+        import psutil
+    except ImportError as error:
+        raise Unavailable(
+            "no process can be looked at: psutil is not installed",
+            hint="`pip install psutil`; on Linux, unset HOLDFAST_PROCESS_BACKEND instead",
+        ) from error
+    return psutil
 
 
 def _clock(microseconds: int) -> str:

@@ -140,6 +140,18 @@ def boot_id() -> str:
     return text.replace("-", "").lower()
 
 
+def boot_time() -> int:
+    """When the machine booted, in whole seconds since the epoch, by the wall clock of now."""
+    try:
+        lines = read("stat", "").splitlines()
+    except ProcessGone:  # /proc with subset=pid
+        lines = []
+    for line in lines:
+        if line.startswith(b"btime "):
+            return int(line.split()[1])
+    raise ProcessUnreadable("/proc does not say when the machine booted")
+
+
 def pid_namespace() -> int:
     """The inode of our PID namespace. Recycled by the kernel: it narrows, it never proves."""
     return os.stat("/proc/self/ns/pid").st_ino
