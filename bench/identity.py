@@ -22,7 +22,8 @@ sys.path[:0] = [str(ROOT / "src")]
 
 import psutil  # noqa: E402 - the path is set above
 
-from holdfast.process.identity import ProcessIdentity, Verdict  # noqa: E402
+from holdfast.process.identity import ProcessIdentity  # noqa: E402
+from holdfast.process.verdict import Verdict  # noqa: E402
 
 LARGEST_TIMES_RAW = 3.0
 SMALLEST_TIMES_FASTER_THAN_PSUTIL = 5.0

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from holdfast.run.anomalies import replay
-from holdfast.run.trace import read_rows
+from holdfast.run.trace_rows import read_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = ROOT / "tests" / "support" / "faulty" / "quiet.py"

@@ -43,8 +43,9 @@ def tools() -> dict[str, Tool]:
     """Imported here: only the interpreter inside the namespace needs them."""
     import psutil
 
-    from holdfast.process.identity import ProcessIdentity, Verdict
+    from holdfast.process.identity import ProcessIdentity
     from holdfast.process.signals import send_signal, signal_held
+    from holdfast.process.verdict import Verdict
 
     def is_there(pid: int) -> bool:
         with contextlib.suppress(ProcessLookupError):

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from holdfast.run.trace import read_rows
+from holdfast.run.trace_rows import read_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".cache" / "wrapper-peers"

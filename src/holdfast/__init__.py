@@ -35,10 +35,11 @@ if TYPE_CHECKING:
     from holdfast.manage.process_info import ProcessInfo
     from holdfast.manage.recovery import Recovered
     from holdfast.manage.runs import Run, Runs
-    from holdfast.process.identity import Look, ProcessIdentity, Proof, Verdict
+    from holdfast.process.identity import ProcessIdentity
     from holdfast.process.pidfile import PidFile
     from holdfast.process.signals import Delivery, Fate, send_signal
     from holdfast.process.tree import Cleanup, Survivor, stop_tree
+    from holdfast.process.verdict import Look, Proof, Verdict
     from holdfast.run.events import Kind
     from holdfast.run.facts import State
     from holdfast.run.outcomes import EndedBy, Loss, Outcome, StopCause
@@ -60,7 +61,7 @@ _HOMES = {
     "HoldfastError": "errors",
     "IdentityUnproven": "errors",
     "Kind": "run.events",
-    "Look": "process.identity",
+    "Look": "process.verdict",
     "Loss": "run.outcomes",
     "NotFound": "errors",
     "Outcome": "run.outcomes",
@@ -68,7 +69,7 @@ _HOMES = {
     "ProcessGone": "errors",
     "ProcessIdentity": "process.identity",
     "ProcessInfo": "manage.process_info",
-    "Proof": "process.identity",
+    "Proof": "process.verdict",
     "Recovered": "manage.recovery",
     "Refused": "errors",
     "Run": "manage.runs",
@@ -80,7 +81,7 @@ _HOMES = {
     "StopCause": "run.outcomes",
     "Survivor": "process.tree",
     "Unavailable": "errors",
-    "Verdict": "process.identity",
+    "Verdict": "process.verdict",
     "WrongUse": "errors",
     "send_signal": "process.signals",
     "stop_tree": "process.tree",

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.cli import terminal
+from holdfast.manage import units
+from holdfast.manage.plaintext import printable
 
 
 @pytest.mark.parametrize(
@@ -27,7 +29,7 @@ from holdfast.cli import terminal
     ],
 )
 def test_sizes(count, text):
-    assert terminal.size(count) == text
+    assert units.size(count) == text
 
 
 @pytest.mark.parametrize(
@@ -35,7 +37,7 @@ def test_sizes(count, text):
     [(None, ""), (-1, "0s"), (4.9, "4s"), (60, "1m"), (3599, "59m"), (10800, "3h"), (86400, "1d")],
 )
 def test_ages(seconds, text):
-    assert terminal.age(seconds) == text
+    assert units.age(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -53,18 +55,18 @@ def test_ages(seconds, text):
     ],
 )
 def test_durations(seconds, text):
-    assert terminal.duration(seconds) == text
+    assert units.duration(seconds) == text
 
 
 @given(st.text())
 def test_printable_text_moves_no_cursor_and_can_be_encoded(text):
-    shown = terminal.printable(text)
+    shown = printable(text)
     assert shown.isprintable()
     shown.encode("utf-8")
     assert not {"\x1b", "\n", "\r", "\x9b", "\u202e", "\u2066"} & set(shown)
 
 
-@given(st.text(max_size=30).map(terminal.printable), st.integers(1, 20))
+@given(st.text(max_size=30).map(printable), st.integers(1, 20))
 def test_cut_text_fits(text, room):
     assert terminal.width(terminal.cut(text, room)) <= room
     assert terminal.width(text) > room or terminal.cut(text, room) == text

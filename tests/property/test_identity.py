@@ -8,7 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.errors import InvalidToken
-from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.identity import ProcessIdentity
+from holdfast.process.verdict import Verdict
 
 HEX = "0123456789abcdef"
 pids = st.integers(1, 2**31 - 1)

@@ -15,12 +15,13 @@ from holdfast.errors import InvalidName, InvalidOption, RunNotFound
 from holdfast.run.claims import claim_name
 from holdfast.run.directory import RunDirectory
 from holdfast.run.eventlog import EventLog, read_events
-from holdfast.run.events import Event
+from holdfast.run.events import Event, Kind
 from holdfast.run.facts import Phase
 from holdfast.run.home import Home
-from holdfast.run.lifecycle import Folder, Kind, Outcome, StopCause, decide_outcome, fold
+from holdfast.run.lifecycle import Folder, fold
 from holdfast.run.locks import take_lock
 from holdfast.run.names import NAME, check_name, is_id, new_id, valid_name
+from holdfast.run.outcomes import Outcome, StopCause, decide_outcome
 from holdfast.run.output import LineCarrier, read_from
 from holdfast.run.quantities import parse_duration, parse_size
 from holdfast.run.redaction import redact_argv, redact_text

@@ -10,7 +10,8 @@ from unittest import mock
 
 from holdfast.process import libc
 from holdfast.run.eventlog import EventLog, read_events
-from holdfast.run.lifecycle import Kind, fold
+from holdfast.run.events import Kind
+from holdfast.run.lifecycle import fold
 from holdfast.run.locks import take_lock
 from holdfast.run.output import first_byte, read_from, trim_head, trim_point
 

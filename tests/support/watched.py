@@ -21,7 +21,8 @@ from holdfast.process.resolution import Resolution, Sought
 from holdfast.process.sampling import Sampler
 from holdfast.process.signals import send_signal
 from holdfast.process.tree import stop_tree
-from holdfast.run.anomalies import Anomaly, Context, Watch
+from holdfast.run.anomalies import Watch
+from holdfast.run.anomaly_rule import Anomaly, Context
 from holdfast.run.trace import UsagePeaks
 from tests.support.waiting import eventually
 

@@ -9,7 +9,8 @@ import pytest
 
 from holdfast.errors import StillAlive
 from holdfast.manage import giving_up, removal
-from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.identity import ProcessIdentity
+from holdfast.process.verdict import Verdict
 from holdfast.run.home import Home
 from tests.support.cgroups import freezer_cgroup
 from tests.support.features import needs

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast.run.lifecycle import fold
-from holdfast.run.trace import read_rows
+from holdfast.run.trace_rows import read_rows
 from tests.support.running import ended, events_of, info_of, run_of, stop
 from tests.support.waiting import eventually
 from tests.support.watched import PYTHON, faulty

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.manage.info import read_facts
+from holdfast.manage.standing import read_facts
 from holdfast.process.identity import ProcessIdentity
 from holdfast.shim.inner import InnerRuns
 from holdfast.shim.notify import MOST_AT_ONCE, Notifier

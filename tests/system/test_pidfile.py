@@ -21,8 +21,9 @@ from holdfast.errors import (
     UnsafeFile,
     WrongUse,
 )
-from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.identity import ProcessIdentity
 from holdfast.process.pidfile import PidFile
+from holdfast.process.verdict import Verdict
 from tests.support import pidfile_scenes as scenes
 from tests.support.features import needs
 from tests.support.kernel_lab import BOOT_ID, MACHINE_ID, OTHER_UID, Place, run_in, start_in

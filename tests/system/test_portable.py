@@ -11,9 +11,10 @@ import pytest
 
 from holdfast.errors import IdentityUnproven, InvalidPid, ProcessGone
 from holdfast.process import here
-from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.identity import ProcessIdentity
 from holdfast.process.pidfile import PidFile
 from holdfast.process.signals import send_signal
+from holdfast.process.verdict import Verdict
 from tests.support.places import sleeper
 
 

@@ -6,7 +6,8 @@ import os
 import subprocess
 import sys
 
-from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.identity import ProcessIdentity
+from holdfast.process.verdict import Verdict
 
 PROJECT = """
 import os

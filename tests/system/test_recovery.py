@@ -8,7 +8,8 @@ import subprocess
 
 from holdfast.manage.recovery import Action
 from holdfast.manage.runs import Runs
-from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.identity import ProcessIdentity
+from holdfast.process.verdict import Verdict
 from holdfast.run.facts import State
 from tests.support import recovery_scenes
 from tests.support.features import needs

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.run.trace import last_row, read_rows
-from holdfast.run.trace_rows import StoredTrace
+from holdfast.run.trace_rows import StoredTrace, last_row, read_rows
 from tests.support.running import ended, events_of, info_of, root_pid, run_of, shim_pid, stop
 from tests.support.waiting import eventually
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.run.trace import read_rows
+from holdfast.run.trace_rows import read_rows
 from tests.support.running import ended, events_of, run_of
 from tests.support.waiting import eventually
 

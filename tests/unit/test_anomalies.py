@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.run.anomalies import RULES, Anomaly, Context, Severity, Watch, replay
-from holdfast.run.anomaly_rule import THRESHOLDS
-from holdfast.run.trace import read_rows
+from holdfast.run.anomalies import RULES, Watch, replay
+from holdfast.run.anomaly_rule import THRESHOLDS, Anomaly, Context, Severity
+from holdfast.run.trace_rows import read_rows
 
 MIB = 1 << 20
 TOKEN = "hf1.10.110.1010.1." + "b" * 32 + "." + "a" * 8

@@ -4,22 +4,10 @@ import itertools
 
 import pytest
 
-from holdfast.run.events import check_facts
-from holdfast.run.facts import Phase
-from holdfast.run.lifecycle import (
-    TABLE,
-    EndedBy,
-    Event,
-    Folder,
-    Ignored,
-    Kind,
-    Outcome,
-    State,
-    StopCause,
-    decide_outcome,
-    fold,
-    run_exit_code,
-)
+from holdfast.run.events import Event, Kind, check_facts
+from holdfast.run.facts import Phase, State
+from holdfast.run.lifecycle import TABLE, Folder, Ignored, fold
+from holdfast.run.outcomes import EndedBy, Outcome, StopCause, decide_outcome, run_exit_code
 
 SHIM = {"pid": 10, "token": "hf1.10"}
 ROOT = {"pid": 11, "token": "hf1.11"}

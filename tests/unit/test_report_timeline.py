@@ -12,7 +12,8 @@ from holdfast.process.samples import ProcessSample, Sample, TreeFigures, tree_fi
 from holdfast.run.events import Kind
 from holdfast.run.facts import State
 from holdfast.run.outcomes import Outcome
-from holdfast.run.trace import TraceWriter, read_rows
+from holdfast.run.trace import TraceWriter
+from holdfast.run.trace_rows import read_rows
 from tests.support.report_scenes import (
     BOOT,
     MIB,

@@ -10,9 +10,8 @@ import pytest
 
 from holdfast.errors import Bug, DamagedRecord
 from holdfast.run.eventlog import RESERVED_BYTES, EventLog, read_events
-from holdfast.run.events import Event
+from holdfast.run.events import Event, Kind
 from holdfast.run.facts import Phase
-from holdfast.run.lifecycle import Kind
 from holdfast.run.locks import HeldLock, take_lock
 
 SHIM = {"pid": 1, "token": "hf1.1"}

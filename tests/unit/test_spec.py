@@ -6,15 +6,9 @@ import pytest
 
 from holdfast.errors import DamagedRecord, InvalidName, InvalidOption, LaterVersion
 from holdfast.run import names
+from holdfast.run.names import check_name, default_name, new_id, valid_name
 from holdfast.run.quantities import parse_duration, parse_size
-from holdfast.run.spec import (
-    RunSpec,
-    Wanted,
-    check_name,
-    default_name,
-    new_id,
-    valid_name,
-)
+from holdfast.run.spec import RunSpec, Wanted
 from holdfast.run.strict import CHECKS
 
 

@@ -9,7 +9,8 @@ import os
 
 import pytest
 
-from holdfast.run.trace import MOST_BYTES, TraceWriter, UsagePeaks, last_row, read_rows, thin
+from holdfast.run.trace import MOST_BYTES, TraceWriter, UsagePeaks, thin
+from holdfast.run.trace_rows import last_row, read_rows
 
 TOKEN = "hf1.48213.1234567.777777.4026531836." + "b" * 32 + "." + "a" * 8
 DAY_OF_SAMPLES = 24 * 60 * 60 // 5

@@ -263,7 +263,7 @@ def _render(error: HoldfastError, asked: Asked) -> int:
     if asked.json:
         streams.say_json({**error.to_json(), **error.fields.get("document", {})})
     else:
-        from holdfast.cli.terminal import printable
+        from holdfast.manage.plaintext import printable
 
         streams.complain(f"holdfast: {printable(error.message)}")
         if error.hint:

@@ -11,9 +11,9 @@ from holdfast.cli import streams
 from holdfast.cli.attached import Parting, Session, window
 from holdfast.cli.detach_keys import DEFAULT, parse_keys
 from holdfast.cli.endings import describe
-from holdfast.cli.terminal import printable
 from holdfast.errors import Refused, Unavailable, WrongUse
 from holdfast.manage.link import Link, open_link
+from holdfast.manage.plaintext import printable
 from holdfast.manage.runs import Run, Runs
 from holdfast.manage.steps import run_steps
 from holdfast.manage.stopping import refuse_unproven

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from holdfast.cli import streams
 from holdfast.cli.target import identity_of
-from holdfast.cli.terminal import paint, printable
-from holdfast.process.identity import Verdict
+from holdfast.cli.terminal import paint
+from holdfast.manage.plaintext import printable
+from holdfast.process.verdict import Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from holdfast.cli import streams
-from holdfast.cli.terminal import printable
 from holdfast.errors import InvalidOption
 from holdfast.manage.config import Retention, load_config
+from holdfast.manage.plaintext import printable
 from holdfast.manage.retention import Cleaned, Fate, clean
 from holdfast.manage.runs import Runs
 from holdfast.manage.units import size

@@ -16,8 +16,9 @@ from holdfast.cli.findings import Finding, failed, missing, works
 from holdfast.errors import ProcessGone, ProcessUnreadable
 from holdfast.process import here, libc, pidfd, procfs
 from holdfast.process.clock import boottime
-from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.identity import ProcessIdentity
 from holdfast.process.signals import Fate, send_signal
+from holdfast.process.verdict import Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 
 from holdfast.cli.findings import Finding, failed, missing, works
-from holdfast.cli.terminal import home_path, size
+from holdfast.cli.terminal import home_path
 from holdfast.errors import HomeUnusable, ProcessGone, ProcessUnreadable
 from holdfast.manage.logout import survival
+from holdfast.manage.units import size
 from holdfast.process import libc, procfs
 from holdfast.run.home import Home, file_system_type
 from holdfast.run.locks import take_lock

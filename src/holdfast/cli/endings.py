@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.cli.terminal import duration, printable
+from holdfast.manage.plaintext import printable
+from holdfast.manage.units import duration
 from holdfast.process.signals import signal_name
 from holdfast.run.outcomes import Outcome, run_exit_code
 

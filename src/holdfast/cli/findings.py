@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.cli.terminal import columns, paint, printable
+from holdfast.cli.terminal import columns, paint
 from holdfast.lean import StrEnum
+from holdfast.manage.plaintext import printable
 from holdfast.record import Record
 
 TYPE_CHECKING = False

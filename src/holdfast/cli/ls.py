@@ -7,8 +7,9 @@ import time
 
 from holdfast.cli import streams
 from holdfast.cli.selectors import add_selectors, select
-from holdfast.cli.terminal import paint, printable, table
+from holdfast.cli.terminal import paint, table
 from holdfast.errors import InvalidOption
+from holdfast.manage.plaintext import printable
 from holdfast.manage.views import COLUMNS, NUMBERS, hints, row_of, summary
 from holdfast.run.facts import State
 from holdfast.run.home import Home

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from holdfast.cli import streams
-from holdfast.cli.terminal import paint, printable
+from holdfast.cli.terminal import paint
 from holdfast.manage.launch import allow_fork
+from holdfast.manage.plaintext import printable
 from holdfast.manage.recovery import Action, Recovered, recover_all
 from holdfast.manage.runs import Runs
 from holdfast.manage.steps import run_steps

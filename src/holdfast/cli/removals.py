@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from holdfast.cli import streams
 from holdfast.cli.selectors import choose, has_selector, select, still_there
-from holdfast.cli.terminal import printable
 from holdfast.errors import HoldfastError, RunNotFound
+from holdfast.manage.plaintext import printable
 from holdfast.manage.retention import KEEP_TAG
 
 TYPE_CHECKING = False

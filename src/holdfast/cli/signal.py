@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from holdfast.cli import streams
 from holdfast.cli.target import find_target, is_path
-from holdfast.cli.terminal import printable
 from holdfast.errors import Failed, HoldfastError, IdentityUnproven, ProcessGone
+from holdfast.manage.plaintext import printable
 from holdfast.process.signals import Fate, parse_signal, send_signal, signal_name
 
 TYPE_CHECKING = False

@@ -53,7 +53,7 @@ def announce(run: Run, args: Namespace) -> None:
 
 def _say_it_was_before(run: Run, args: Namespace) -> None:
     """A key is for ever: whoever uses one again should know that nothing was started."""
-    from holdfast.cli.terminal import printable
+    from holdfast.manage.plaintext import printable
 
     spec = run.directory.read_spec()
     asked = getattr(args, "command", None)  # `rerun` has none of its own
@@ -90,7 +90,7 @@ def _is_ours(run: Run) -> bool:
 
 
 def _who(info: RunInfo) -> str:
-    from holdfast.cli.terminal import printable
+    from holdfast.manage.plaintext import printable
 
     workload, shim = info.workload, info.shim or {}
     # Without one, a wrapper was started, and what it is to start is not there yet.

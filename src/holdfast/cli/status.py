@@ -6,11 +6,12 @@ import time
 
 from holdfast.cli import streams
 from holdfast.cli.status_lines import KEPT_SPACE, Facts, lines_of
-from holdfast.cli.terminal import columns, paint, printable
+from holdfast.cli.terminal import columns, paint
 from holdfast.errors import HoldfastError
-from holdfast.manage.info import read_facts
+from holdfast.manage.plaintext import printable
 from holdfast.manage.processes import look_at_processes
 from holdfast.manage.runs import Runs
+from holdfast.manage.standing import read_facts
 from holdfast.run.facts import RunFacts
 
 TYPE_CHECKING = False

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from holdfast.cli.terminal import duration, printable
 from holdfast.errors import HoldfastError, RunNotFound
 from holdfast.manage.info import read_run
+from holdfast.manage.plaintext import printable
 from holdfast.manage.stopping import is_removed, stop_run
 from holdfast.manage.survivors import advise, describe, may_live
+from holdfast.manage.units import duration
 from holdfast.process.clock import boottime
-from holdfast.process.identity import Verdict
+from holdfast.process.verdict import Verdict
 from holdfast.run.outcomes import Outcome
 
 TYPE_CHECKING = False

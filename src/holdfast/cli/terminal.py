@@ -9,27 +9,10 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast.manage.plaintext import printable
-from holdfast.manage.units import age, duration, size
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from typing import TextIO
-
-__all__ = [
-    "age",
-    "columns",
-    "cut",
-    "duration",
-    "home_path",
-    "is_terminal",
-    "paint",
-    "printable",
-    "size",
-    "table",
-    "width",
-]
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 DEFAULT_COLUMNS = 80

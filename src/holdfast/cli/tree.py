@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 
 from holdfast.cli import streams
-from holdfast.cli.terminal import columns, cut, is_terminal, paint, printable
-from holdfast.manage.info import read_facts, read_run
+from holdfast.cli.terminal import columns, cut, is_terminal, paint
+from holdfast.manage.info import read_run
+from holdfast.manage.plaintext import printable
 from holdfast.manage.processes import Processes, Role, Seen, look_at_processes
 from holdfast.manage.runs import Runs
-from holdfast.process.identity import Verdict
+from holdfast.manage.standing import read_facts
+from holdfast.process.verdict import Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 
 from holdfast.cli import streams
-from holdfast.cli.terminal import paint, printable, table
+from holdfast.cli.terminal import paint, table
 from holdfast.manage.listing import list_runs
+from holdfast.manage.plaintext import printable
 from holdfast.manage.runs import Runs
 from holdfast.manage.units import count, duration, money
 from holdfast.process.clock import seconds_of

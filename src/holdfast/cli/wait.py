@@ -5,8 +5,8 @@ from __future__ import annotations
 from holdfast.cli import streams
 from holdfast.cli.endings import describe, exit_code_of, reason
 from holdfast.cli.selectors import add_selectors, chosen_runs
-from holdfast.cli.terminal import printable
 from holdfast.manage.launch import allow_fork
+from holdfast.manage.plaintext import printable
 from holdfast.manage.runs import Runs
 from holdfast.run.quantities import parse_duration
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 
 from holdfast.cli import streams
-from holdfast.cli.terminal import is_terminal, printable
+from holdfast.cli.terminal import is_terminal
 from holdfast.errors import InvalidPid, ProcessGone, ProcessUnreadable
+from holdfast.manage.plaintext import printable
 from holdfast.process import here, procfs
-from holdfast.process.identity import ProcessIdentity, Verdict, valid_pid
+from holdfast.process.identity import ProcessIdentity, valid_pid
+from holdfast.process.verdict import Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

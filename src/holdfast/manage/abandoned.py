@@ -10,7 +10,8 @@ import os
 
 from holdfast.errors import AlreadyRunning, HoldfastError
 from holdfast.process.clock import wall_clock
-from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.identity import ProcessIdentity
+from holdfast.process.verdict import Verdict
 from holdfast.record import Record
 from holdfast.run.durable import atomic_write, encode, read_lines
 from holdfast.run.locks import wait_for_lock
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from holdfast.process.identity import Look
+    from holdfast.process.verdict import Look
     from holdfast.run.home import Home
 
     Json = dict[str, Any]

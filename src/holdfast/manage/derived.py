@@ -21,7 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from holdfast.process.identity import HeldProcess, Look
+    from holdfast.process.identity import HeldProcess
+    from holdfast.process.verdict import Look
     from holdfast.run.directory import RunDirectory
     from holdfast.run.facts import RunFacts
     from holdfast.run.outcomes import StopCause

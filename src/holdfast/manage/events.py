@@ -11,9 +11,10 @@ import time
 
 from holdfast.errors import HoldfastError, RunNotFound
 from holdfast.manage.cursor import SETTLE_SECONDS, Place, parse_cursor
-from holdfast.manage.info import seconds_of, stand
+from holdfast.manage.standing import stand
 from holdfast.manage.steps import run_steps
 from holdfast.manage.watching import Watch
+from holdfast.process.clock import seconds_of
 from holdfast.record import Record
 from holdfast.run.directory import RunDirectory
 from holdfast.run.events import Kind

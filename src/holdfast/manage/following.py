@@ -6,8 +6,8 @@ While a link to the shim is open the run is not over; when it hangs up, the reco
 from __future__ import annotations
 
 from holdfast.errors import DamagedRecord, LaterVersion, RunNotFound
-from holdfast.manage.info import stand
 from holdfast.manage.link import Link, open_link
+from holdfast.manage.standing import stand
 from holdfast.manage.steps import Wait, run_steps
 from holdfast.manage.watching import Watch
 from holdfast.run.facts import State

@@ -11,8 +11,9 @@ from holdfast.lean import signal
 from holdfast.manage.abandoned import abandon
 from holdfast.manage.info import look_at_process
 from holdfast.manage.standing import read_facts
-from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.identity import ProcessIdentity
 from holdfast.process.signals import send_signal
+from holdfast.process.verdict import Verdict
 from holdfast.shim.inner import InnerRuns
 from holdfast.shim.journal import signal_row
 

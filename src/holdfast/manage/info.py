@@ -12,11 +12,12 @@ from holdfast.errors import DamagedRecord, HoldfastError, LaterVersion, RunNotFo
 from holdfast.lean import read_json
 from holdfast.manage.durations import deadline_at, duration_seconds
 from holdfast.manage.process_info import ProcessInfo
-from holdfast.manage.standing import Standing, read_facts, stand, unknown
+from holdfast.manage.standing import Standing, stand, unknown
 from holdfast.process import procfs
-from holdfast.process.clock import iso_time, seconds_of
-from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.clock import iso_time
+from holdfast.process.identity import ProcessIdentity
 from holdfast.process.local import hold_here
+from holdfast.process.verdict import Verdict
 from holdfast.record import Record
 from holdfast.run.facts import RunFacts, State
 from holdfast.run.names import valid_name
@@ -27,26 +28,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from holdfast.process.identity import Look
+    from holdfast.process.verdict import Look
     from holdfast.run.directory import RunDirectory
     from holdfast.run.spec import RunSpec
 
     Json = dict[str, Any]
-
-__all__ = [
-    "RunInfo",
-    "Standing",
-    "examine_run",
-    "judge_cleanup",
-    "look_at_process",
-    "process_info",
-    "process_json",
-    "read_facts",
-    "read_run",
-    "seconds_of",
-    "stand",
-]
-
 
 _SAMPLED = (State.STARTING, State.RUNNING, State.STOPPING, State.ORPHANED)
 

@@ -10,8 +10,8 @@ import os
 import time
 
 from holdfast.errors import InvalidOption, RunNotFound
-from holdfast.manage.info import RunInfo, examine_run, judge_cleanup, process_info, seconds_of
-from holdfast.process.clock import iso_time
+from holdfast.manage.info import RunInfo, examine_run, judge_cleanup, process_info
+from holdfast.process.clock import iso_time, seconds_of
 from holdfast.process.identity import ProcessIdentity
 from holdfast.record import Record
 from holdfast.run.directory import RunDirectory

@@ -11,7 +11,7 @@ import os
 
 from holdfast.process.clock import seconds_of
 from holdfast.run.events import Kind
-from holdfast.run.trace import read_rows
+from holdfast.run.trace_rows import read_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

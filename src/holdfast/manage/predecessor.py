@@ -8,12 +8,13 @@ from __future__ import annotations
 import time
 
 from holdfast.errors import AlreadyRunning, IdentityUnproven, Refused, Unavailable
-from holdfast.manage.info import RunInfo, read_run, seconds_of
+from holdfast.manage.info import RunInfo, read_run
 from holdfast.manage.launch import start_shim
 from holdfast.manage.standing import read_facts
 from holdfast.manage.stopping import stop_run
 from holdfast.manage.suspects import may_have_missed_a_fork, stamped_of
-from holdfast.manage.views import duration
+from holdfast.manage.units import duration
+from holdfast.process.clock import seconds_of
 from holdfast.run.facts import State
 
 TYPE_CHECKING = False

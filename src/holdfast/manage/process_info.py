@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.identity import ProcessIdentity
 from holdfast.process.procfs import ProcessState
+from holdfast.process.verdict import Verdict
 from holdfast.record import Record
 
 TYPE_CHECKING = False

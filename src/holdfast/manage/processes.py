@@ -10,8 +10,9 @@ from holdfast.lean import StrEnum
 from holdfast.manage.info import look_at_process, process_json
 from holdfast.manage.suspects import recorded_tokens
 from holdfast.process import here
-from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.identity import ProcessIdentity
 from holdfast.process.members import Tree, find_suspects
+from holdfast.process.verdict import Verdict
 from holdfast.record import Record
 from holdfast.shim.inner import InnerRuns
 
@@ -19,8 +20,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from holdfast.process.identity import Look
     from holdfast.process.members import Member
+    from holdfast.process.verdict import Look
     from holdfast.run.directory import RunDirectory
     from holdfast.run.facts import RunFacts
 

@@ -17,7 +17,8 @@ from holdfast.manage.steps import together
 from holdfast.manage.stopping import stop_run
 from holdfast.manage.suspects import suspects_by_run
 from holdfast.manage.vanished import find_remains
-from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.identity import ProcessIdentity
+from holdfast.process.verdict import Verdict
 from holdfast.record import Record
 from holdfast.run.claims import claim_name
 from holdfast.run.directory import RunDirectory

@@ -21,7 +21,8 @@ from holdfast.manage.standing import read_facts
 from holdfast.manage.survivors import refusal, survivors_of
 from holdfast.manage.suspects import may_have_missed_a_fork, recorded_tokens, stamped_of
 from holdfast.manage.vanished import find_remains, refuse_to_forget
-from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.identity import ProcessIdentity
+from holdfast.process.verdict import Verdict
 from holdfast.record import Record
 from holdfast.run.claims import claim_key, claim_name, find_name
 from holdfast.run.crashpoints import crash_point, set_role
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.manage.abandoned import Abandoned
-    from holdfast.process.identity import Look
+    from holdfast.process.verdict import Look
     from holdfast.run.facts import RunFacts
     from holdfast.run.home import Home
     from holdfast.run.spec import RunSpec

@@ -7,10 +7,12 @@ two processes that write one session would ruin it. Nothing is signalled here.
 from __future__ import annotations
 
 from holdfast.errors import HoldfastError, IdentityUnproven, Refused, StillAlive
-from holdfast.manage.info import look_at_process, read_facts, read_run
+from holdfast.manage.info import look_at_process, read_run
 from holdfast.manage.launch import start_shim
 from holdfast.manage.request import OPTIONS
-from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.manage.standing import read_facts
+from holdfast.process.identity import ProcessIdentity
+from holdfast.process.verdict import Verdict
 from holdfast.run.directory import RunDirectory
 from holdfast.run.facts import State
 from holdfast.run.outcomes import Outcome

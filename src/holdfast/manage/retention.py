@@ -13,8 +13,9 @@ from holdfast.errors import HoldfastError, IdentityUnproven, StillAlive
 from holdfast.lean import StrEnum
 from holdfast.manage.config import Retention
 from holdfast.manage.deletion import size_of
-from holdfast.manage.info import RunInfo, seconds_of
+from holdfast.manage.info import RunInfo
 from holdfast.manage.removal import Names, refuse_link, remove_run, sweep
+from holdfast.process.clock import seconds_of
 from holdfast.record import Record
 from holdfast.run.directory import RunDirectory
 from holdfast.run.facts import State

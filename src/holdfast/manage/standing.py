@@ -10,7 +10,8 @@ import time
 
 from holdfast.errors import DamagedRecord, HoldfastError, LaterVersion
 from holdfast.process import here
-from holdfast.process.identity import Look, ProcessIdentity, Proof, Verdict
+from holdfast.process.identity import ProcessIdentity
+from holdfast.process.verdict import Look, Proof, Verdict
 from holdfast.record import Record
 from holdfast.run.doubts import doubt_length, doubt_origin, has_summary
 from holdfast.run.facts import RunFacts, State

@@ -14,8 +14,9 @@ from holdfast.manage.standing import Standing, read_facts, stand
 from holdfast.manage.steps import Wait, room_for
 from holdfast.manage.vanished import refuse_vanished
 from holdfast.process.clock import boottime
-from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.identity import ProcessIdentity
 from holdfast.process.tree import Cleanup
+from holdfast.process.verdict import Verdict
 from holdfast.record import Record
 from holdfast.run.facts import RunFacts, State
 from holdfast.shim.inner import InnerRuns

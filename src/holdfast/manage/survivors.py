@@ -8,10 +8,10 @@ from __future__ import annotations
 from holdfast.errors import HoldfastError, StillAlive
 from holdfast.manage.standing import read_facts
 from holdfast.process import procfs
-from holdfast.process.identity import Verdict
 from holdfast.process.local import hold_here
 from holdfast.process.procfs import ProcessState
 from holdfast.process.tree import Survivor
+from holdfast.process.verdict import Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

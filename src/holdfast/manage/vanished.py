@@ -8,7 +8,8 @@ directory, and makes nothing anew. Once everybody is proven gone, there is no su
 from __future__ import annotations
 
 from holdfast.errors import AlreadyRunning, HoldfastError, IdentityUnproven, StillAlive
-from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.identity import ProcessIdentity
+from holdfast.process.verdict import Verdict
 from holdfast.record import Record
 from holdfast.run.directory import RunDirectory
 

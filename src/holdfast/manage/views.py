@@ -5,9 +5,9 @@ It says what the record says, in fewer words; it decides nothing. What is not kn
 
 from __future__ import annotations
 
-from holdfast.manage.units import age, clock, duration, money, percent, size, span
+from holdfast.manage.units import age, clock, money, percent, size, span
 from holdfast.process.clock import seconds_of
-from holdfast.process.identity import Verdict
+from holdfast.process.verdict import Verdict
 from holdfast.record import Record
 from holdfast.run.facts import State
 from holdfast.run.outcomes import EndedBy, Loss, Outcome, StopCause
@@ -18,19 +18,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.manage.info import RunInfo
-
-__all__ = [
-    "COLUMNS",
-    "NUMBERS",
-    "Figures",
-    "Row",
-    "duration",
-    "hints",
-    "next_steps",
-    "note",
-    "row_of",
-    "summary",
-]
 
 COLUMNS = ("NAME", "STATE", "OUTCOME", "AGE", "CPU", "MEM", "OUTPUT", "COST", "NOTE")
 NUMBERS = ("AGE", "CPU", "MEM", "OUTPUT", "COST")

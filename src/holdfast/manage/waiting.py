@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from holdfast.errors import is_shortage
 from holdfast.manage.adopting import Adopting
-from holdfast.manage.info import RunInfo, read_run, stand
+from holdfast.manage.info import RunInfo, read_run
 from holdfast.manage.link import Link, open_link
+from holdfast.manage.standing import stand
 from holdfast.manage.steps import Wait, room_for
 from holdfast.manage.stopping import unproven
 from holdfast.manage.vanished import refuse_vanished

@@ -10,7 +10,8 @@ import os
 
 from holdfast.errors import HoldfastError, Refused
 from holdfast.lean import read_json
-from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.identity import ProcessIdentity
+from holdfast.process.verdict import Verdict
 from holdfast.record import Record
 from holdfast.run.directory import RunDirectory
 from holdfast.run.durable import atomic_write, encode

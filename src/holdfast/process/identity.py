@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Self
 
-__all__ = ["HeldProcess", "Look", "ProcessIdentity", "Proof", "Verdict", "hold_pid", "valid_pid"]
-
 _TOKEN = (
     r"hf1\.[1-9][0-9]{0,9}\.(?:0|[1-9][0-9]{0,19})\.(?:0|[1-9][0-9]{0,19})\.(?:0|[1-9][0-9]{0,9})"
     r"\.[0-9a-f]{32}\.[0-9a-f]{8}"

@@ -25,9 +25,10 @@ from holdfast.errors import (
     WrongUse,
 )
 from holdfast.process import pidholder, pidrecord, planted
-from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.identity import ProcessIdentity
 from holdfast.process.paths import absolute
 from holdfast.process.pidfile_age import with_boot
+from holdfast.process.verdict import Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

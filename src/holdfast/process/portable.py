@@ -20,7 +20,8 @@ from holdfast.errors import (
     Unavailable,
 )
 from holdfast.process import here, pidfd, procfs
-from holdfast.process.identity import Look, ProcessIdentity, Proof, Verdict, valid_pid
+from holdfast.process.identity import ProcessIdentity, valid_pid
+from holdfast.process.verdict import Look, Proof, Verdict
 from holdfast.record import Record
 
 TYPE_CHECKING = False

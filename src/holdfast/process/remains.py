@@ -10,7 +10,8 @@ import os
 
 from holdfast.errors import ProcessGone, ProcessUnreadable
 from holdfast.process import here, pidfd, procfs
-from holdfast.process.identity import HeldProcess, Look, ProcessIdentity, Proof, Verdict
+from holdfast.process.identity import HeldProcess, ProcessIdentity
+from holdfast.process.verdict import Look, Proof, Verdict
 
 
 def hold_remains(identity: ProcessIdentity) -> HeldProcess | None:

@@ -12,7 +12,8 @@ import os
 from holdfast.errors import InvalidOption, Unavailable, WrongType
 from holdfast.lean import StrEnum, signal
 from holdfast.process import here
-from holdfast.process.identity import HeldProcess, Look, ProcessIdentity, Proof, Verdict, valid_pid
+from holdfast.process.identity import HeldProcess, ProcessIdentity, valid_pid
+from holdfast.process.verdict import Look, Proof, Verdict
 from holdfast.record import Record
 
 

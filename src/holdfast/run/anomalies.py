@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from holdfast.process.samples import Sample
 
-__all__ = ["RULES", "Anomaly", "Context", "Severity", "Watch", "replay"]
-
 RULES: tuple[type[Rule], ...] = (
     resource_rules.MemoryGrowth,
     resource_rules.MemoryLimit,

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from holdfast.record import Record
 from holdfast.run.events import Event, Kind
-from holdfast.run.facts import Attempt, Phase, RunFacts, State
+from holdfast.run.facts import Attempt, Phase, RunFacts
 from holdfast.run.outcomes import (
-    EndedBy,
-    Ending,
     Outcome,
     StopCause,
     decide_outcome,
-    run_exit_code,
 )
 
 TYPE_CHECKING = False
@@ -25,25 +22,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     Facts = dict[str, Any]
-
-__all__ = [
-    "TABLE",
-    "Attempt",
-    "EndedBy",
-    "Ending",
-    "Event",
-    "Folder",
-    "Ignored",
-    "Kind",
-    "Outcome",
-    "Phase",
-    "RunFacts",
-    "State",
-    "StopCause",
-    "decide_outcome",
-    "fold",
-    "run_exit_code",
-]
 
 
 class Ignored(Record):

@@ -9,7 +9,8 @@ from __future__ import annotations
 from holdfast.process.clock import boottime
 from holdfast.process.samples import tree_figures
 from holdfast.record import Record
-from holdfast.run.trace import PEAKS, highest, last_row
+from holdfast.run.trace import PEAKS, highest
+from holdfast.run.trace_rows import last_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

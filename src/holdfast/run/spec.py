@@ -8,23 +8,13 @@ from __future__ import annotations
 
 from holdfast.errors import InvalidOption, LaterVersion
 from holdfast.record import Record
-from holdfast.run.names import check_name, default_name, is_id, new_id, valid_name
+from holdfast.run.names import is_id, valid_name
 from holdfast.run.strict import damaged, mismatch, read_fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-__all__ = [
-    "SCHEMA",
-    "RunSpec",
-    "Wanted",
-    "check_name",
-    "default_name",
-    "new_id",
-    "valid_name",
-]
 
 SCHEMA = 1
 LONGEST_SECONDS = 36500 * 86400.0  # a century: beyond it a timer's arithmetic means nothing

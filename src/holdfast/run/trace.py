@@ -11,7 +11,7 @@ import os
 
 from holdfast.process.samples import tree_figures
 from holdfast.run.durable import encode
-from holdfast.run.trace_rows import last_row, read_rows, tail_of
+from holdfast.run.trace_rows import tail_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,17 +20,6 @@ if TYPE_CHECKING:
     from holdfast.process.samples import Sample
 
     Row = dict[str, Any]
-
-__all__ = [
-    "MOST_BYTES",
-    "PEAKS",
-    "TraceWriter",
-    "UsagePeaks",
-    "highest",
-    "last_row",
-    "read_rows",
-    "thin",
-]
 
 PEAKS = "peaks"  # of a row: the usage so far where it is above the row's own figures
 MOST_BYTES = 4 << 20  # half a day of rows; thinning so much takes tens of milliseconds

@@ -11,9 +11,10 @@ import time
 from holdfast.errors import HoldfastError, ProcessGone
 from holdfast.lean import StrEnum
 from holdfast.process import here
-from holdfast.process.identity import HeldProcess, Look, ProcessIdentity, Proof, Verdict
+from holdfast.process.identity import HeldProcess, ProcessIdentity
 from holdfast.process.local import seen_from_here
 from holdfast.process.remains import has_execed, hold_remains
+from holdfast.process.verdict import Look, Proof, Verdict
 from holdfast.record import Record
 from holdfast.run.outcomes import Loss
 

@@ -12,7 +12,8 @@ from holdfast.process.clock import boottime, wall_clock
 from holdfast.process.proc_oom import own_score
 from holdfast.process.resolution import Kind as Resolved
 from holdfast.process.sampling import Sampler
-from holdfast.run.anomalies import Context, Watch
+from holdfast.run.anomalies import Watch
+from holdfast.run.anomaly_rule import Context
 from holdfast.run.durable import append_line, read_lines
 from holdfast.run.events import Kind
 from holdfast.run.trace import PEAKS, TraceWriter, UsagePeaks
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from holdfast.process.members import Member
     from holdfast.process.resolution import Resolution
-    from holdfast.run.anomalies import Anomaly
+    from holdfast.run.anomaly_rule import Anomaly
     from holdfast.run.directory import RunDirectory
     from holdfast.shim.supervisor import Supervisor
 

@@ -11,8 +11,9 @@ import os
 from holdfast.errors import HoldfastError
 from holdfast.lean import signal
 from holdfast.process.clock import wall_clock
-from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.identity import ProcessIdentity
 from holdfast.process.members import STAMP
+from holdfast.process.verdict import Verdict
 from holdfast.run.durable import encode, write_all
 from holdfast.run.summary import summarise
 from holdfast.shim.inner import NOTICE_STAMP

@@ -5,10 +5,11 @@ Under the run's lock and through the gate: only a recorded process that is still
 
 from __future__ import annotations
 
-from holdfast.process.identity import ProcessIdentity, Verdict
+from holdfast.process.identity import ProcessIdentity
 from holdfast.process.members import Tree
 from holdfast.process.signals import parse_signal
 from holdfast.process.tree import Cleanup, TreeStop, drive
+from holdfast.process.verdict import Verdict
 from holdfast.run.events import Kind
 from holdfast.shim.inner import InnerRuns
 
