@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.running import ended, events_of, in_foreground
+from tests.support.recovering import kill, kill_shim
+from tests.support.running import ended, events_of, in_foreground, info_of, workload_pid
 
 WORDS = ("--workload", "claude", "--require-workload")
 
@@ -32,3 +33,23 @@ def test_a_required_workload_is_no_reason_where_somebody_killed_the_root(holdfas
     info = ended("a")
     assert (info.outcome, info.signal, info.ended_by) == ("killed", 9, "outside")
     holdfast("wait", "a", expect=137)
+
+
+def test_a_required_workload_that_came_is_not_missed_by_who_takes_over_after_its_end(
+    holdfast, tmp_path
+):
+    go = tmp_path / "go"
+    script = f"tail -f /dev/null; while [ ! -e {go} ]; do sleep 0.1; done; exit 0"
+    words = ("--workload", "tail", "--require-workload", "--workload-within", "60s")
+    holdfast("run", "-n", "a", *words, "sh", "-c", script, expect=0)
+    pid = workload_pid("a")
+    workload = info_of("a").workload
+    kill_shim("a")
+    kill(workload)
+    holdfast("recover", expect=0)
+    go.touch()
+    info = ended("a")
+    assert (info.outcome, info.exit_code, info.stop_reason) == ("succeeded", 0, None), info.evidence
+    assert info.workload_resolution == "resolved"
+    assert info.workload is not None
+    assert info.workload["pid"] == pid

@@ -46,6 +46,7 @@ class Observer:
         self._meter: Measuring | None = None
         self._finder: WorkloadFinder | None = None
         self._recorded: Resolution | None = None
+        self._was_found_before = False  # by a shim that is gone, in this attempt
         self._looks = 0
         self._members: list[Member] = []
         self._picture: list[tuple[object, ...]] = []
@@ -72,6 +73,7 @@ class Observer:
             sought=self.sought or _spoken_of(self._supervisor.spec.command),
         )
         self._recorded = None
+        self._was_found_before = self._supervisor.journal.facts.workload is not None
         self._looks = 0
         self._picture = []
         self._thorough_at = float("-inf")
@@ -80,7 +82,7 @@ class Observer:
             self._measuring()  # it watches for a crash loop
         if wanted.sample_interval_seconds:
             self._sample()
-        if wanted.require_workload:
+        if wanted.require_workload and not self._was_found_before:
             self._supervisor.loop.after("required", wanted.resolve_seconds, self._require)
 
     def follow_heir(self) -> None:
@@ -156,7 +158,8 @@ class Observer:
             held = self._hold(found)  # first: whoever reads the fact may end the workload at once
             if found.workload is not None:
                 self._supervisor.record_end_of_former()
-            self._supervisor.journal.record(Kind.WORKLOAD_RESOLVED, **_public(found))
+            if found.has_subject or not self._was_found_before:
+                self._supervisor.journal.record(Kind.WORKLOAD_RESOLVED, **_public(found))
             chain = found.wrappers if found.workload is None else (*found.wrappers, found.workload)
             self._supervisor.shells = tuple(
                 program.identity for program in chain if is_shell(wrapper_of(program))
