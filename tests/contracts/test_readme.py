@@ -34,3 +34,20 @@ def test_links_lead_somewhere(page):
     local = [target for target in targets if "://" not in target]
     missing = [target for target in local if not (path.parent / target).exists()]
     assert not missing
+
+
+def test_the_legend_of_the_tests_has_every_scenario_and_no_other():
+    legend = (ROOT / "tests/README.md").read_text()
+    told = re.findall(r"^\| ([A-Z]\d+) \|", legend, re.MULTILINE)
+    sources = (path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    held = {number for text in sources for number in re.findall(r"def test_([A-Z]\d+)_", text)}
+    assert len(told) == len(set(told))
+    assert set(told) == held
+
+
+def test_the_readme_of_the_tests_names_files_that_exist():
+    text = (ROOT / "tests/README.md").read_text()
+    names = set(re.findall(r"`(?:support/)?(\w+\.py)`", text))
+    missing = [name for name in names if not any((ROOT / "tests").rglob(name))]
+    assert names
+    assert missing == []
