@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -242,3 +243,16 @@ def test_a_line_without_end_is_skipped_and_what_follows_is_read(transcript):
         facts += reader.poll(0.0)
     (proven,) = of_kind(facts, CompletionProven)
     assert proven.at_byte == 35 * 1024 * 1024 + 1
+
+
+@pytest.mark.parametrize("what", ["fifo", "device"])
+def test_a_transcript_that_became_no_file_keeps_nobody_waiting(what, transcript):
+    transcript.write_text('{"type":"user"}\n')
+    reader = _reader("claude", transcript)
+    transcript.unlink()
+    if what == "fifo":
+        os.mkfifo(transcript)
+    else:
+        transcript.symlink_to("/dev/zero")
+    assert [*reader.poll(0.0), *reader.poll(1.0)] == []
+    assert not reader.is_behind

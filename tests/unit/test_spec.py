@@ -205,6 +205,8 @@ def test_D6_a_spec_of_a_later_version_is_told_apart_from_damage():
         {"idle_timeout_seconds": -1.0},
         {"grace_seconds": -0.1},
         {"done_when": "("},
+        {"done_when": "a{99999999999}"},
+        {"done_when": "(" * 5000 + ")" * 5000},
         {"stop_signal": "SIGNOPE"},
         {"memory_max_bytes": 0},
         {"restart": "always"},

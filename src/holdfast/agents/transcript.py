@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 
 from holdfast.agents.arguments import has_many_turns, is_headless
 from holdfast.agents.facts import CompletionProven, ResultRead
@@ -20,6 +21,7 @@ from holdfast.record import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from typing import BinaryIO
 
     from holdfast.agents.facts import Fact
     from holdfast.agents.profile import AgentProfile, CompletionRule, Json, TranscriptRules
@@ -95,7 +97,7 @@ def _is_of(rules: TranscriptRules, path: str, session: str) -> bool:
     if rules.confirm is None:
         return True
     try:
-        with open(path, "rb") as opened:
+        with _open(path) as opened:
             first = opened.readline(_FIRST_LINE)
     except OSError:
         return False
@@ -183,13 +185,26 @@ class TranscriptReader:
             self._at, self._carried = _end_of_records(self.path), b""
             return b""
         try:
-            with open(self.path, "rb") as opened:
+            with _open(self.path) as opened:
                 opened.seek(self._at)
                 chunk = opened.read(_READ_BYTES)
         except OSError:
             return b""
         self._at += len(chunk)
         return chunk
+
+
+def _open(path: str) -> BinaryIO:
+    """Open to read, never to wait: who writes it may put a FIFO or a device in its place."""
+    opened = open(path, "rb", opener=_at_once)
+    if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+        opened.close()
+        raise OSError(f"{path} is no file")
+    return opened
+
+
+def _at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _size(path: str) -> int:
@@ -205,7 +220,7 @@ def _end_of_records(path: str) -> int:
     A record that is whole but for its newline may be the last of a turn that was cut off.
     """
     try:
-        with open(path, "rb") as opened:
+        with _open(path) as opened:
             end = opened.seek(0, os.SEEK_END)
             tail = b""
             while b"\n" not in tail and len(tail) < min(end, _MAX_LINE):

@@ -150,7 +150,7 @@ def _is_pattern(text: str) -> bool:
 
     try:
         re.compile(text)
-    except re.error:
+    except (re.error, OverflowError, RecursionError):
         return False
     return True
 

@@ -176,7 +176,7 @@ class OutputWatch:
         if self._position >= end:
             return False
         if self._fd < 0:
-            self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            self._fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         at = next_data(self._fd, self._position)
         if at > self._position:  # the log's bound was faster than we
             self._senses.lose("lines", f"{at - self._position} bytes were trimmed unread")
