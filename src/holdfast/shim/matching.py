@@ -2,7 +2,7 @@
 
 Plain text, with `.*` before or after it, is looked for as text: that takes no longer than the line
 is long. Anything else is for `re`, which may need years for one line. It asks for signals while it
-matches, so a timer of this process's own CPU time ends it (decision 0024): a busy machine makes
+matches, so a timer of this process's own CPU time ends it (decision 0025): a busy machine makes
 nothing take longer.
 """
 
