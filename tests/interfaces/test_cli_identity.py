@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -241,10 +242,29 @@ class TestSignal:
         document = holdfast("--json", "signal", "USR1", "mine", expect=0).json
         holdfast("wait", "mine", "--timeout", "30", expect=128 + signal.SIGUSR1)
         (history,) = tmp_path.glob("runs/*/signals.jsonl")
-        row = json.loads(history.read_text().splitlines()[0])
+        announced, row = map(json.loads, history.read_text().splitlines())
         assert (row["to"], row["fate"]) == (document["identity"]["token"], "delivered")
+        assert (announced["to"], announced["fate"]) == (row["to"], "announced")
         assert row["why"] == "holdfast signal"
         assert "nobody was signalled" in holdfast("signal", "USR1", "mine", expect=3).stderr
+
+    def test_a_run_that_it_ends_was_stopped_by_holdfast_and_not_from_outside(self, holdfast):
+        for name in ("KILL", "TERM", "USR1", "KILL", "TERM", "USR1"):
+            holdfast("run", "-n", "mine", "sleep", "600", expect=0)
+            holdfast("signal", name, "mine", expect=0)
+            holdfast("wait", "mine", "--timeout", "60")
+            ended = holdfast("--json", "status", "mine", expect=0).json
+            assert (ended["outcome"], ended["ended_by"]) == ("stopped", "holdfast")
+
+    def test_a_history_that_can_t_be_written_is_told_and_the_signal_is_sent(self, holdfast):
+        holdfast("run", "-n", "mine", "sleep", "600", expect=0)
+        words = [sys.executable, "-m", "holdfast", "signal", "TERM", "mine"]
+        no_files = ["bash", "-c", 'ulimit -f 0; exec "$@"', "-", *words]
+        sent = subprocess.run(no_files, capture_output=True, text=True, check=False, timeout=120)
+        assert sent.returncode == 0
+        assert "delivered" in sent.stdout
+        assert "can't be written" in sent.stderr
+        holdfast("wait", "mine", "--timeout", "60", expect=128 + signal.SIGTERM)
 
     def test_I4_another_users_process_is_denied(self):
         needs("root")

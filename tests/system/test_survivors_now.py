@@ -73,3 +73,18 @@ def test_rm_stop_of_a_run_that_does_not_end_names_who_survives(holdfast):
         assert str(root) in document["error"]["message"]
     settled("a")
     holdfast("rm", "a", expect=0)
+
+
+def test_no_second_copy_starts_beside_a_survivor_of_an_ended_run(holdfast, tmp_path):
+    needs("root")
+    child = _forked(holdfast, "a")
+    with held_at_exit(child):
+        holdfast("stop", "--grace", "0", "a", expect=1)
+        settled("a")
+        second = tmp_path / "second"
+        refused = holdfast("run", "-n", "a", "touch", second, expect=4)
+        assert f"{child} " in refused.stderr
+        holdfast("run", "-n", "a", "--replace", "--grace", "0", "touch", second, expect=4)
+        assert not second.exists()
+    eventually(lambda: not is_alive(child), why="it is let go, and ends")
+    holdfast("run", "-n", "a", "true", expect=0)

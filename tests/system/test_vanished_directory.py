@@ -101,6 +101,8 @@ def test_a_workload_without_shim_and_directory_keeps_its_name(holdfast, lost, ru
     with pytest.raises(AlreadyRunning) as caught:
         runs.start(["true"], name="a")
     assert caught.value.pid == lost.workload.pid
+    assert f"signal TERM {lost.workload.token}` asks it to end" in str(caught.value.hint)
+    assert str(caught.value).count(lost.workload.token) == 1
     send_signal(lost.workload, signal.SIGKILL)
     assert lost.workload.wait(30)
     assert runs.list() == [], "proven gone"

@@ -45,6 +45,9 @@ def test_it_reads_like_its_document(holdfast_runs: Runs):
     assert document == {**workload} == workload.to_json()
     assert workload["pid"] == workload.get("pid") == document["pid"]
     assert workload.get("nothing") is None
+    assert list(workload) == list(document)
+    assert "pid" in workload
+    assert "nothing" not in workload
     assert ProcessIdentity.from_json(workload) == workload.identity
     assert ProcessInfo.from_json(document) == workload
     run.stop(grace=0)

@@ -221,6 +221,13 @@ def test_signals_are_added_and_torn_lines_left_out(home: Home):
     assert mode_of(directory.signals_path) == 0o600
 
 
+def test_an_announced_signal_is_told_until_its_sender_says_what_became_of_it(home: Home):
+    directory = make_run(home)
+    for by, fate in (("a", "announced"), ("b", "announced"), ("a", "denied")):
+        directory.append_signal({"by": by, "to": "x", "signal": "SIGTERM", "fate": fate})
+    assert [row["fate"] for row in directory.read_signals()] == ["announced", "denied"]
+
+
 def test_S7_inner_runs_are_noted(home: Home, tmp_path: Path):
     outer, inner = make_run(home, "outer"), make_run(home, "inner")
     elsewhere = RunDirectory(Home(str(tmp_path / "another")), "f" * len(inner.id))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from holdfast.process.identity import ProcessIdentity
     from holdfast.process.signals import Delivery
 
+_WHY = "holdfast signal"
+
 
 def add_arguments(parser: Parser) -> None:
     """SIG and whom."""
@@ -40,13 +42,10 @@ def run(args: Namespace) -> int:
     """Send it, and say what became of it."""
     number = parse_signal(args.signal)
     target = find_target(args.target)
-    if target.run is not None:
-        from holdfast.manage.stopping import refuse_unproven
-
-        refuse_unproven(target.run.directory)
-    delivery = send_signal(target.identity, number, trust_pid=args.trust_pid)
-    if target.run is not None:
-        _record(target.run, delivery)
+    if target.run is None:
+        delivery = send_signal(target.identity, number, trust_pid=args.trust_pid)
+    else:
+        delivery = _signal_run(target.run, target.identity, number)
     document = _document(delivery)
     if not delivery.delivered:
         raise _error(delivery, args.target, document)
@@ -58,14 +57,26 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _record(run: Run, delivery: Delivery) -> None:
-    """A run's history names every signal to it, whoever sent it."""
-    from holdfast.shim.journal import signal_row
+def _signal_run(run: Run, identity: ProcessIdentity, number: int) -> Delivery:
+    """Announced first: its shim may see the process end before we could say that we did it."""
+    from holdfast.manage.stopping import refuse_unproven
+    from holdfast.shim.journal import announcement, signal_row
 
+    refuse_unproven(run.directory)
+    _record(run, announcement(identity, number, _WHY))
+    delivery = send_signal(identity, number)
+    _record(run, signal_row(delivery, _WHY))
+    return delivery
+
+
+def _record(run: Run, row: dict[str, Any]) -> None:
+    """A run's history names every signal to it; one that can't be written ends no less."""
     try:
-        run.directory.append_signal(signal_row(delivery, "holdfast signal"))
+        run.directory.append_signal(row)
     except FileNotFoundError:  # it was removed meanwhile, and its history with it
         pass
+    except OSError as error:
+        streams.warn(f"the history of signals of {run.id} can't be written: {error.strerror}")
 
 
 def _document(delivery: Delivery) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from holdfast.manage.info import RunInfo, read_run
 from holdfast.manage.launch import start_shim
 from holdfast.manage.standing import read_facts
 from holdfast.manage.stopping import stop_run
+from holdfast.manage.survivors import advise, describe, is_proven_alive, survivors_of
 from holdfast.manage.suspects import may_have_missed_a_fork, stamped_of
 from holdfast.manage.units import duration
 from holdfast.process.clock import seconds_of
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from holdfast.manage.request import StartRequest
     from holdfast.manage.steps import Steps
+    from holdfast.process.tree import Survivor
     from holdfast.run.directory import RunDirectory
 
 _MOST_ADOPTERS = 3
@@ -42,6 +44,10 @@ def free_the_name(
     if info.state in _HOLDS_THE_NAME:
         if not request.replace:
             raise already_running(info)
+        yield from _replace(directory, info, request, notice)
+    elif living := [one for one in survivors_of(directory) if is_proven_alive(one)]:
+        if not request.replace:
+            raise _survived(info, living)
         yield from _replace(directory, info, request, notice)
     _refuse_beside_suspects(directory, request)
 
@@ -125,6 +131,17 @@ def _replace(
             run=info.id,
         )
     notice(f"replaced {request.name} ({info.id}): {pid} {now.outcome}, {now.evidence}")
+
+
+def _survived(info: RunInfo, living: list[Survivor]) -> AlreadyRunning:
+    """The refusal beside an ended run whose stop could not end these."""
+    return AlreadyRunning(
+        f"{info.name} ({info.id}) was stopped, and of it there still lives: "
+        + "; ".join(map(describe, living)),
+        hint=f"use another name; {advise(living, f'stop {info.id}')}",
+        run=info.id,
+        pid=living[0].identity.pid,
+    )
 
 
 def already_running(info: RunInfo) -> AlreadyRunning:

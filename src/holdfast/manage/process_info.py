@@ -9,6 +9,7 @@ from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     Json = dict[str, Any]
@@ -57,6 +58,9 @@ class ProcessInfo(Record):
 
     def __getitem__(self, name: str) -> Any:
         return self.to_json()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
 
     def get(self, name: str, default: Any = None) -> Any:
         """A value of the JSON document."""

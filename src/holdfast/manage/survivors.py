@@ -48,6 +48,11 @@ def may_live(survivor: Survivor) -> bool:
     return survivor.identity.verdict() in (Verdict.SAME, Verdict.UNKNOWN)
 
 
+def is_proven_alive(survivor: Survivor) -> bool:
+    """What is needed to keep a name from others; who can't be told does not."""
+    return survivor.identity.verdict() is Verdict.SAME
+
+
 def as_now(survivor: Survivor) -> Survivor:
     """With its state of this moment, where that can be seen."""
     try:

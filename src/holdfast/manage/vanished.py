@@ -28,6 +28,7 @@ class Remains(Record):
 
     run_id: str
     living: tuple[ProcessIdentity, ...]  # proven; its shim comes first
+    has_shim: bool
     unclear: tuple[str, ...]  # why nobody can tell
     stamped: tuple[Json, ...]  # processes that carry its stamp, and are not proven
 
@@ -44,7 +45,8 @@ class Remains(Record):
         """How to reach whoever is left."""
         if self.living:
             token = self.living[0].token
-            return f"`holdfast signal TERM {token}` has its shim stop it; then it is forgotten"
+            does = "has its shim stop it; then" if self.has_shim else "asks it to end; once it has,"
+            return f"`holdfast signal TERM {token}` {does} it is forgotten"
         if self.stamped:
             return "see who that is and end it; rm --force forgets the run on your word"
         return "rm --force forgets it on your word"
@@ -58,7 +60,8 @@ def find_remains(directory: RunDirectory, *, unmarked: bool = False) -> Remains 
     if directory.exists() or not (unmarked or directory.is_marked_active()):
         return None
     living, unclear = [], []
-    for token in directory.noted_tokens():
+    tokens = list(dict.fromkeys(directory.noted_tokens()))  # the root is often the workload
+    for token in tokens:
         try:
             identity = ProcessIdentity.parse(token)
         except HoldfastError:  # torn by a full disk
@@ -75,7 +78,8 @@ def find_remains(directory: RunDirectory, *, unmarked: bool = False) -> Remains 
         stamped = stamped_of(directory.home, directory.id)
     if directory.exists() or not (living or unclear or stamped):
         return None
-    return Remains(directory.id, tuple(living), tuple(unclear), tuple(stamped))
+    has_shim = bool(living) and living[0].token == tokens[0]
+    return Remains(directory.id, tuple(living), has_shim, tuple(unclear), tuple(stamped))
 
 
 def find_vanished(home: Home) -> list[Remains]:

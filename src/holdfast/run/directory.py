@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Self
 
+ANNOUNCED = "announced"  # the fate, in the history of signals, of one that is about to be sent
+
 
 class RunDirectory:
     """Paths and files of one run, which may or may not exist."""
@@ -145,8 +147,13 @@ class RunDirectory:
         append_line(self.signals_path, document)
 
     def read_signals(self) -> list[dict[str, Any]]:
-        """Every signal that was sent or refused, oldest first."""
-        return read_lines(self.signals_path)
+        """Every signal that was sent or refused, oldest first.
+
+        What was only announced is told while its sender has not said what became of it.
+        """
+        rows = read_lines(self.signals_path)
+        settled = [_letter(row) for row in rows if row.get("fate") != ANNOUNCED]
+        return [r for r in rows if r.get("fate") != ANNOUNCED or _letter(r) not in settled]
 
     def write_summary(self, document: dict[str, Any], *, sync: bool = False) -> None:
         """What can be rebuilt from the rest, for those who read many runs."""
@@ -245,3 +252,7 @@ class RunDirectory:
     def not_found(self) -> RunNotFound:
         """The error for a run that is not there, or no longer."""
         return RunNotFound(f"there is no run {self.id}", run=self.id)
+
+
+def _letter(row: dict[str, Any]) -> tuple[object, ...]:
+    return row.get("by"), row.get("to"), row.get("signal")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from holdfast.process.clock import boottime, wall_clock
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.signals import Delivery, Fate, signal_name
+from holdfast.run.directory import ANNOUNCED
 from holdfast.run.events import Kind
 
 TYPE_CHECKING = False
@@ -120,22 +121,34 @@ class Journal:
 
 
 def was_sent(rows: list[dict[str, Any]], token: str, sig: int) -> bool:
-    """Whether the history has that signal, delivered to that process."""
-    sent = (token, signal_name(sig), Fate.DELIVERED.value)
-    return any((row.get("to"), row.get("signal"), row.get("fate")) == sent for row in rows)
+    """Whether the history has that signal to that process, delivered or on its way."""
+    about = [row for row in rows if (row.get("to"), row.get("signal")) == (token, signal_name(sig))]
+    return any(row.get("fate") in (Fate.DELIVERED.value, ANNOUNCED) for row in about)
 
 
 def signal_row(delivery: Delivery, why: str, asked_by: Any = None) -> dict[str, Any]:
     """A line of signals.jsonl: by whom, to whom, why, on what proof, what became of it."""
     return {
+        **announcement(delivery.identity, delivery.signal, why, asked_by),
+        "proof": None if delivery.proof is None else delivery.proof.value,
+        "fate": delivery.fate.value,
+        "evidence": delivery.evidence,
+    }
+
+
+def announcement(
+    identity: ProcessIdentity, sig: int, why: str, asked_by: Any = None
+) -> dict[str, Any]:
+    """The line before that one, of a sender whose word may come after the process's end."""
+    return {
         "at": wall_clock(),
         "boottime": round(boottime(), 6),
         "by": ProcessIdentity.current().token,
         "asked_by": asked_by,
-        "to": delivery.identity.token,
-        "signal": signal_name(delivery.signal),
+        "to": identity.token,
+        "signal": signal_name(sig),
         "why": why,
-        "proof": None if delivery.proof is None else delivery.proof.value,
-        "fate": delivery.fate.value,
-        "evidence": delivery.evidence,
+        "proof": None,
+        "fate": ANNOUNCED,
+        "evidence": None,
     }
