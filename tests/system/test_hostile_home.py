@@ -195,3 +195,17 @@ def test_a_run_whose_directory_is_a_link_is_not_removed_and_frees_nothing(holdfa
         assert (cleaned.fate, cleaned.freed_bytes) == (Fate.REFUSED, 0)
     assert (elsewhere / "events.jsonl").exists()
     assert holdfast("status", "moved", "--json", expect=0).json["outcome"] == "succeeded"
+
+
+def test_output_that_is_a_link_is_not_shown_and_that_is_said(holdfast, runs, tmp_path):
+    run = runs.start(["true"], name="a")
+    run.wait(60)
+    secret = tmp_path / "secret"
+    secret.write_text("secret words")
+    os.unlink(run.directory.output_path)
+    os.symlink(secret, run.directory.output_path)
+    for words in (["logs"], ["logs", "-f"], ["logs", "--pretty"], ["logs", "--json"]):
+        refused = holdfast(*words, "a", expect=4)
+        assert "secret words" not in refused.stdout
+    with pytest.raises(UnsafeFile, match="symbolic link"):
+        run.output()

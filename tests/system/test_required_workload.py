@@ -19,6 +19,7 @@ def test_a_root_that_exits_without_the_required_workload_is_told_with_its_pid(ho
     waited = holdfast("wait", "a", expect=125)
     assert f"no workload claude was ever seen below root {root}" in waited.stderr
     assert info.stop_reason == "require_workload"
+    assert "no workload claude was ever seen" in holdfast("ls", expect=0).stdout
 
 
 def test_run_F_of_a_missed_workload_is_125_too(holdfast):

@@ -129,7 +129,7 @@ def _note_of_ended(info: RunInfo) -> str:
         return f"over {size(wanted.get('memory_max_bytes'))}, stopped"
     if info.outcome is Outcome.LOST:
         return _note_of_lost(info)
-    if info.outcome is Outcome.NEVER_STARTED:
+    if info.outcome is Outcome.NEVER_STARTED or info.stop_reason is StopCause.REQUIRE_WORKLOAD:
         return info.evidence
     if info.outcome is Outcome.FAILED and info.limit is not None:
         return _limit(info.limit)

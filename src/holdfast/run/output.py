@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 
+from holdfast.errors import UnsafeFile
 from holdfast.record import Record
 
 TYPE_CHECKING = False
@@ -86,6 +87,14 @@ class OutputReader:
                 self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
             except FileNotFoundError:
                 return False
+            except OSError as error:
+                if error.errno != errno.ELOOP:
+                    raise
+                raise UnsafeFile(
+                    f"{self._path} is a symbolic link; output is a plain file",
+                    hint="look who made it; nothing that it leads to is shown",
+                    path=self._path,
+                ) from None
         return True
 
 
