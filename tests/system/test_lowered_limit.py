@@ -104,6 +104,19 @@ def test_a_shim_that_can_look_at_nothing_lets_go_of_a_run_that_is_over(holdfast,
     assert [event["outcome"] for event in events_of("a", "ended")] == ["failed"]
 
 
+@pytest.mark.parametrize("limit", ["--timeout", "--idle-timeout"])
+def test_a_shim_that_has_no_descriptors_to_stop_its_run_with_leaves_that_to_the_next(
+    holdfast, limit
+):
+    holdfast("run", "-n", "a", "--grace", "1", limit, "2", "sleep", "600", expect=0)
+    _lower(0)
+    eventually(lambda: not run_of("a").directory.lock_is_held(), 60, why="its shim has let go")
+    outcome = "timed_out" if limit == "--timeout" else "stalled"
+    holdfast("wait", "a", expect=124)
+    assert info_of("a").outcome == outcome
+    assert len(events_of("a", "stop_begun")) <= 2, "told once by each"
+
+
 def _is_held_up_or_over() -> bool:
     places = {event["where"] for event in events_of("a", "fault")}
     return bool(places & {"proceed", "root exit"}) or info_of("a").state == "ended"

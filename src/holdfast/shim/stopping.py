@@ -65,6 +65,14 @@ class Stopping:
         )
         crash_point("shim.stop-begun")
         supervisor.loop.cancel("restart")
+        self._insist(lambda: self._carry_out(cause, grace, name, by))
+
+    def _insist(self, call: Callable[[], None]) -> None:
+        """A stop is not lost where there are no descriptors: tried again, or left to an adopter."""
+        self._supervisor.loop.insist("stop", call)
+
+    def _carry_out(self, cause: StopCause, grace: float, name: str, by: Any) -> None:
+        supervisor = self._supervisor
         if cause is not StopCause.COMPLETION:  # who is done leaves what it started to itself
             request = {"grace_seconds": grace, "signal": name, "cause": "outer", "by": by}
             supervisor.inner.stop(request)
@@ -92,7 +100,8 @@ class Stopping:
         polite = parse_signal(begun.get("signal") or wanted.stop_signal)
         grace = begun.get("grace_seconds")
         grace = wanted.grace_seconds if grace is None else float(grace)
-        self.stop_tree(self._targets(), grace, polite, supervisor.finish, begun.get("by"))
+        by, after = begun.get("by"), supervisor.finish
+        self._insist(lambda: self.stop_tree(self._targets(), grace, polite, after, by))
 
     def _targets(self) -> tuple[ProcessIdentity, ...]:
         """Whom to ask: the workload, and shells above it, which would go on to what comes next.
@@ -136,6 +145,9 @@ class Stopping:
 
     def step(self) -> None:
         """Do what is due of the stop that is under way."""
+        self._insist(self._step)
+
+    def _step(self) -> None:
         supervisor = self._supervisor
         if self._stop is None:
             return
@@ -151,8 +163,9 @@ class Stopping:
             return
         self._record(self._stop.result)
         self._stop, self.is_cleared = None, True
-        supervisor.reaper.reap()
-        supervisor.proceed()  # a root that survives is named, and the run goes on stopping
+        supervisor.guarded("reap", supervisor.reaper.reap)
+        # A root that survives is named, and the run goes on stopping.
+        supervisor.loop.insist("proceed", supervisor.proceed)
 
     def _name_struck(self) -> None:
         """Whoever is struck is on record as ours, also one that no look had met before."""

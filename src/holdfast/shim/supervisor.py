@@ -324,6 +324,9 @@ class Supervisor:
 
     def begin_stop(self, cause: StopCause, detail: str, **how: Any) -> None:
         """Stop the tree. The first cause decides the outcome; later ones may only hurry it."""
+        self.loop.insist("stop", lambda: self._begin_stop(cause, detail, **how))
+
+    def _begin_stop(self, cause: StopCause, detail: str, **how: Any) -> None:
         self.loop.hear_exits()  # who has ended was not ended by us
         if not self._finished:
             cause = StopCause.LEFTOVERS if self.stopping().is_late() else cause

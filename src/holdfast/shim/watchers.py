@@ -100,6 +100,7 @@ class Silence:
             loop = self._supervisor.loop
             loop.after("silence", min(self._seconds, 60.0), self._check)
             return
+        self._supervisor.loop.cancel("silence")
         self._supervisor.begin_stop(StopCause.IDLE, f"silent for {quiet:.0f} s{_work(busy)}")
 
 
