@@ -50,7 +50,7 @@ _WATCHING = (
     ("--workload-within", "D", "how long it may take to appear, then (2s)"),
     ("--sample-interval", "D", "how often to measure (5s); 0: never"),
     ("--split-stderr", None, "keep stderr in a file of its own; not with --pty"),
-    ("--log-max", "S", "keep about the last so many bytes of output"),
+    ("--log-max", "S", "keep roughly the last S bytes of output.log; stderr.log is not bounded"),
     ("--notify", "CMD", "run by the shell at the end and at an anomaly, with JSON on its stdin"),
 )
 
