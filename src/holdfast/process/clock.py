@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from holdfast.process import here, procfs
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_offsets: list[float] = []  # found at the first call; a fork may be into another time namespace
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_offsets.clear)
 
 
 def boottime() -> float:
@@ -14,12 +18,15 @@ def boottime() -> float:
 
     The same in every time namespace: what one process recorded, another may read.
     """
-    return time.clock_gettime(_CLOCK) - namespace_offset()
+    # A loop asks a dozen times a turn: no call more than it takes.
+    return time.clock_gettime(_CLOCK) - (_offsets[0] if _offsets else namespace_offset())
 
 
 def namespace_offset() -> float:
     """What our time namespace adds to the seconds since boot."""
-    return (here.place().ticks_offset or 0) / procfs.TICKS_PER_SECOND
+    if not _offsets:
+        _offsets.append((here.place().ticks_offset or 0) / procfs.TICKS_PER_SECOND)
+    return _offsets[0]
 
 
 def wall_clock() -> str:

@@ -206,7 +206,7 @@ class Observer:
     def _can_see(self) -> bool:
         """Whether /proc can be read at all: what it does not show then is not gone."""
         try:
-            procfs.read_stat(os.getpid())
+            procfs.read(os.getpid(), "stat")
         except (HoldfastError, OSError) as error:
             self._supervisor.senses.lose("proc", error)
             return False
