@@ -26,7 +26,8 @@ STAMP = "HOLDFAST_RUN_ID"
 STAMP_HOME = "HOLDFAST_RUN_HOME"  # where that run is: HOLDFAST_HOME may be set to another
 _MOST_KIN = 32  # two descriptors each, and never more than a part of ours
 _KIN_SHARE = 16
-_MOST_LOOKS = 5
+_MOST_LOOKS = 50  # a busy machine: each is for the few who came to be since the last
+_MOST_BLANK_LOOKS = 5  # then it has no environment, and is not in the middle of an exec
 
 
 class Member(Record):
@@ -293,23 +294,25 @@ def find_suspects(run_id: str, known: Callable[[ProcessIdentity], bool]) -> Iter
 def find_stamped() -> Iterator[tuple[str, Member]]:
     """Every process that carries a run's stamp, ourselves aside, with that stamp.
 
-    Looks again for those that came to be during the look, so that one which lives on in one child
-    after the other is met; and again at whoever shows nothing in the middle of an exec.
+    Looks until all who came to be since the last look have shown their environment: whoever ended
+    before it was read, or was in the middle of an exec, may live on in a child that is younger
+    than the listing (test_L10, one child after the other).
     """
-    seen = {os.getpid()}
+    looked_at = {os.getpid(): _MOST_BLANK_LOOKS}
     for _ in range(_MOST_LOOKS):
-        fresh = [pid for pid in procfs.all_pids() if pid not in seen]
-        if not fresh:
-            return
-        for pid in fresh:
+        is_calm = True
+        fresh = (pid for pid in procfs.all_pids() if looked_at.get(pid, 0) < _MOST_BLANK_LOOKS)
+        for pid in list(fresh):
             environment = _environment(pid)
-            if environment is None:
-                continue
-            seen.add(pid)
-            stamp = environment.get(STAMP)
+            looks = 1 if environment is None else _MOST_BLANK_LOOKS
+            looked_at[pid] = looked_at.get(pid, 0) + looks
+            stamp = environment.get(STAMP) if environment else None
             member = None if stamp is None else _stamped_member(pid, stamp)
             if stamp is not None and member is not None:
                 yield stamp, member
+            is_calm = is_calm and bool(environment) and (member is None) == (stamp is None)
+        if is_calm:
+            return
 
 
 def _environment(pid: int) -> dict[str, str] | None:
