@@ -572,3 +572,11 @@ def test_L11_an_heir_that_nobody_saw_alive_is_unresolved():
     after = stage.shows(program(12, REAPER, "sleep 300"))
     assert (after.kind, after.workload) == (Kind.UNRESOLVED, None)
     assert [wrapper.comm for wrapper in after.wrappers] == ["setsid"]
+
+
+def test_a_script_that_a_login_profile_runs_is_not_the_workload():
+    shim = program(10, 1, ("bash", "-lc", "exec python train.py"), age=0.1)
+    profile = ("bash", "--norc", "-ec", "for i in 1 2; do echo $i; done")
+    answer = found([shim, program(11, 10, profile, age=0.05)])
+    assert answer.workload is None
+    assert answer.pending

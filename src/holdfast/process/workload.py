@@ -252,12 +252,13 @@ def _is_settled(child: Program, wrapper: Program) -> bool:
     """Whether a wrapper's child is what the wrapper is for.
 
     They run helpers first: a login profile's, uv's look at an interpreter. So a young child
-    counts only if the wrapper's own words say so, or if it is a wrapper too.
+    counts only if the wrapper's own words say so, or if it is a wrapper of something else: a
+    shell that is a script would be the workload itself.
     """
     patience = PROFILE_SECONDS if is_login_shell(wrapper) else YOUNG_SECONDS
     if child.age_seconds is None or child.age_seconds >= patience:
         return True
-    if wrapper_of(child) is not None:
+    if wrapper_of(child) is not None and not _is_script(child):
         return True
     text = text_of(wrapper)
     return _ends_alike(wrapper, child) if text is None else _is_spoken_of(child, text)
