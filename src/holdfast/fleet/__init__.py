@@ -1,0 +1,1 @@
+"""Runs on other machines: an engine places them, the node's own record decides about them."""

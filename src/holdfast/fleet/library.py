@@ -1,0 +1,164 @@
+"""Runs on other machines, for the library and every interface: one `Fleet` for one home.
+
+It knows the ledger and the engines; it keeps open what can be used again, until it is closed.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+
+from holdfast.errors import Unavailable
+from holdfast.fleet.ledger import HomeLedger
+from holdfast.fleet.order import place
+from holdfast.fleet.placement import Placement
+from holdfast.fleet.request import FleetRequest, take_resources
+from holdfast.fleet.settings import HOME, FleetSettings, load_settings, target_of
+from holdfast.process.clock import wall_clock
+from holdfast.run.names import new_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Self
+
+    from holdfast.fleet.ledger import PlacementLedger
+    from holdfast.fleet.placer import Placer
+    from holdfast.fleet.remote import RemoteRun
+    from holdfast.fleet.settings import FleetTarget
+    from holdfast.manage.info import RunInfo
+    from holdfast.manage.operations import Steps
+    from holdfast.manage.run import Run
+    from holdfast.manage.runs import Runs
+    from holdfast.run.home import Home
+
+
+class Fleet:
+    """The other machines, as one home knows them. A context manager."""
+
+    def __init__(self, runs: Runs, settings: FleetSettings | None = None) -> None:
+        self.runs = runs
+        self.settings = settings or load_settings()
+        self._ledger: PlacementLedger | None = None
+        self._placers: dict[str, Placer] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of what is kept open."""
+        for placer in self._placers.values():
+            placer.close()
+        self._placers.clear()
+
+    @property
+    def ledger(self) -> PlacementLedger:
+        """Where placements are recorded."""
+        if self._ledger is None:
+            self._ledger = _ledger_of(self.runs.home, self.settings)
+        return self._ledger
+
+    def placer_of(self, where: str) -> Placer:
+        """The engine that leads there."""
+        if where not in self._placers:
+            self._placers[where] = _placer_of(target_of(where, self.settings))
+        return self._placers[where]
+
+    def prepare(self, argv: Sequence[str], options: dict[str, Any]) -> PreparedStart:
+        """Check a start; nothing is placed yet."""
+        options = dict(options)
+        where, resources = take_resources(options)
+        assert where is not None
+        target_of(where, self.settings)
+        request = FleetRequest.start(argv, options, resources)
+        return PreparedStart(self, where, options.get("key"), request)
+
+    def start_steps(self, prepared: PreparedStart) -> Steps[RemoteRun]:
+        """Place what was checked, or find what its key has."""
+        from holdfast.fleet.remote import RemoteRun
+
+        self.runs.home.prepare()
+        request = prepared.request
+        wanted = Placement(
+            new_id(),
+            request.name,
+            prepared.key,
+            target_of(prepared.where, self.settings).kind,
+            prepared.where,
+            request.public(),
+            request.is_public,
+            submitter(),
+            wall_clock(),
+        )
+        placed = yield from place(self.ledger, self.placer_of, wanted, request)
+        answer, placement = placed.answer, placed.placement
+        if answer is not None and answer.node is not None:
+            self.ledger.see(answer.node, placement.engine, placement.target)
+        if answer is not None and answer.run is not None:
+            self.ledger.remember(placement.id, answer.run)
+        is_ours = placement.id == wanted.id
+        return RemoteRun(self, placement, fresh=answer, is_ours=is_ours)
+
+
+class PreparedStart:
+    """A start on another machine that was checked, and not begun."""
+
+    def __init__(self, fleet: Fleet, where: str, key: str | None, request: FleetRequest) -> None:
+        self._fleet = fleet
+        self.where = where
+        self.key = key
+        self.request = request
+
+    @property
+    def name(self) -> str:
+        return self.request.name
+
+    def steps(self) -> Steps[RemoteRun]:
+        """Place it."""
+        return self._fleet.start_steps(self)
+
+
+def open_fleet(runs: Runs) -> Fleet:
+    """The other machines that the runs of this home may be on."""
+    return Fleet(runs)
+
+
+def _ledger_of(home: Home, settings: FleetSettings) -> PlacementLedger:
+    if settings.ledger == HOME:
+        return HomeLedger(home)
+    raise Unavailable("this version of Holdfast keeps its ledger in the home alone")
+
+
+def _placer_of(target: FleetTarget) -> Placer:
+    if target.kind == "ssh":
+        from holdfast.fleet.ssh import SshPlacer
+
+        return SshPlacer(target)
+    raise Unavailable(f"this version of Holdfast can't place runs by {target.kind}")
+
+
+def submitter() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return f"{user}@{os.uname().nodename}"
+
+
+def find(runs: Runs, reference: str) -> Run:
+    """The run that is meant: here, or placed elsewhere."""
+    from holdfast.fleet.references import find_run
+
+    return find_run(runs, reference)
+
+
+def wait_steps(
+    runs: Sequence[Run], *, any_of: bool, timeout: float | str | None
+) -> Steps[list[RunInfo]]:
+    """Until all of them, or one, have ended, wherever they are."""
+    from holdfast.fleet.remote import wait_for_all
+
+    return wait_for_all(runs, any_of=any_of, timeout=timeout)

@@ -1,0 +1,182 @@
+"""The runs of a fleet, as one list: each node is asked once, all at the same time.
+
+What a node that does not answer said last is shown as `unknown`; what has ended is not asked for.
+"""
+
+from __future__ import annotations
+
+import time
+
+from holdfast.errors import HoldfastError, NoAnswer, OtherNode
+from holdfast.fleet.ledger import LastLook
+from holdfast.fleet.placement import Placement
+from holdfast.fleet.reaching import ask, note_end, seen_at
+from holdfast.fleet.remote_info import info_of, unreadable_info
+from holdfast.fleet.verdict import NodeLook, Sight, judge
+from holdfast.lean import read_json
+from holdfast.manage.listing import place_of, select_runs
+from holdfast.manage.operations import run_steps, together
+from holdfast.manage.selection import Selection
+from holdfast.manage.words.views import failed_at_once, hints, is_unrecorded, summary
+from holdfast.process.clock import wall_clock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from holdfast.fleet.library import Fleet
+    from holdfast.manage.info import RunInfo
+    from holdfast.manage.operations import Steps
+
+    Json = dict[str, Any]
+
+_AT_ONCE = 16
+_HERE = ""
+
+
+class FleetOverview:
+    """One look at the runs here and elsewhere; what is going on comes first.
+
+    `on` leaves only those of one target, or of one kind of engine.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        selection: Selection,
+        *,
+        since: float | None,
+        limit: int | None = None,
+        on: str | None = None,
+        is_plain: bool = False,
+    ) -> None:
+        """`is_plain`: less the starts that failed at once, which whoever started them was told."""
+        self._is_plain = is_plain
+        self._fleet = fleet
+        self._selection = selection.replace(since=since)
+        self._limit = limit
+        self._on = on
+        self._shown: list[RunInfo] = []
+        self._nodes: dict[str, str] = {}
+
+    def __iter__(self) -> Iterator[RunInfo]:
+        found = {info.id: info for info in self._elsewhere()}
+        if self._on is None:
+            here = select_runs(self._fleet.runs.home, self._selection, closely=True)
+            found.update((info.id, info) for info in here)
+        ordered = sorted(found.values(), key=place_of, reverse=True)
+        self._shown = ordered[: self._limit]
+        return iter(self._shown)
+
+    def _elsewhere(self) -> Iterator[RunInfo]:
+        every = list(self._fleet.ledger.every())
+        for one in every:
+            if not isinstance(one, Placement) and self._on is None:
+                self._nodes[one.id] = "?"
+                yield unreadable_info(one.id, one.fault)
+        meant = [one for one in every if isinstance(one, Placement) and self._is_meant(one)]
+        for placement, info in run_steps(look_at_all(self._fleet, meant)):
+            self._nodes[info.id] = placement.where
+            if self._selection.fits(info) and not (self._is_plain and failed_at_once(info)):
+                yield info
+
+    def _is_meant(self, placement: Placement) -> bool:
+        if self._on is not None and self._on not in (placement.target, placement.engine):
+            return False
+        at, since = placement.ended_at, self._selection.since
+        return at is None or since is None or _seconds(at) >= since
+
+    def node_of(self, info: RunInfo) -> str:
+        """Where it runs; empty: here."""
+        return self._nodes.get(info.id, _HERE)
+
+    def command_of(self, info: RunInfo) -> str:
+        """What a run runs, without secrets; empty: not known."""
+        import shlex
+
+        return shlex.join(info.command or [])
+
+    def summary(self) -> str:
+        """What was given, in one line."""
+        return summary(info.state for info in self._shown)
+
+    def hints(self) -> list[str]:
+        """What should be done about that."""
+        odd = [one for one in self._shown if one.state.needs_recovery or is_unrecorded(one)]
+        return hints(one for one in odd if not self.node_of(one))
+
+
+def _seconds(at: str) -> float:
+    from holdfast.process.clock import seconds_of
+
+    return seconds_of(at)
+
+
+def look_at_all(
+    fleet: Fleet, placements: list[Placement]
+) -> Steps[list[tuple[Placement, RunInfo]]]:
+    """How each of them stands: one question to each node that may have active ones."""
+    asked: dict[tuple[str, str | None], list[Placement]] = {}
+    for one in placements:
+        if one.ended_at is None and one.reservation is not None:
+            asked.setdefault((one.target, one.node), []).append(one)
+    groups = list(asked.values())
+    answers = yield from together([_ask_node(fleet, group) for group in groups], _AT_ONCE)
+    sights: dict[str, Sight] = {}
+    for answer in answers:
+        if isinstance(answer, HoldfastError):
+            raise answer
+        sights.update((sight.placement.id, sight) for sight in answer)
+    found = []
+    for one in placements:
+        sight = sights.get(one.id) or Sight(
+            one, NodeLook.NOT_ASKED, last=fleet.ledger.recall(one.id)
+        )
+        note_end(fleet, one, sight)
+        last = None if sight.last is None else sight.last.run
+        found.append((one, info_of(one, judge(sight), last)))
+    return found
+
+
+def _ask_node(fleet: Fleet, group: list[Placement]) -> Steps[list[Sight]]:
+    """What one node says about its runs; of those that it has not, what the engine says."""
+    look, why, documents = NodeLook.ABSENT, "", {}
+    try:
+        documents = yield from _documents(fleet, group)
+    except OtherNode as error:
+        look, why = NodeLook.OTHER, error.message
+    except NoAnswer as error:
+        look, why = NodeLook.SILENT, error.message
+    sights = []
+    for one in group:
+        document = documents.get(one.id)
+        if document is not None:
+            fleet.ledger.remember(one.id, document)
+            last = LastLook(wall_clock(), document)
+            sights.append(Sight(one, NodeLook.ANSWERED, last=last))
+            continue
+        last_known, engine = fleet.ledger.recall(one.id), None
+        try:
+            if one.bound is not None:
+                engine = yield from fleet.placer_of(one.target).look(one.bound)
+        except HoldfastError as error:
+            why = why or error.message
+        sights.append(Sight(one, look, why, engine, last_known, seen_at(fleet, one)))
+    return sights
+
+
+def _documents(fleet: Fleet, group: list[Placement]) -> Steps[dict[str, Json]]:
+    words = ["--json", "ls", *(one.id for one in group)]
+    reply = yield from ask(fleet, group[0], words)
+    try:
+        document = read_json(reply.output.decode())
+    except (ValueError, RecursionError):
+        return {}
+    runs = document.get("runs") if isinstance(document, dict) else None
+    return {str(run.get("id")): run for run in runs or () if isinstance(run, dict)}
+
+
+def since_of(window: float | None) -> float | None:
+    """Ended before that is left out; in seconds since the epoch."""
+    return None if window is None else time.time() - window

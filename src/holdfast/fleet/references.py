@@ -1,0 +1,86 @@
+"""Which run a person means, here or elsewhere.
+
+A run whose directory is in this home is a local one. A name may mean both: an active one goes
+before an ended one, a newer before an older; two active ones have to be told apart by id.
+"""
+
+from __future__ import annotations
+
+from holdfast.errors import InvalidName, RunNotFound
+from holdfast.fleet.library import Fleet
+from holdfast.fleet.reaching import look_steps
+from holdfast.fleet.remote import RemoteRun
+from holdfast.manage.operations import run_steps
+from holdfast.manage.run import Run
+from holdfast.run.directory import RunDirectory
+from holdfast.run.names import is_id_prefix
+from holdfast.run.references import SHORTEST_PREFIX, resolve
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.fleet.placement import Placement
+    from holdfast.manage.info import RunInfo
+    from holdfast.manage.runs import Runs
+
+
+def find_run(runs: Runs, reference: str) -> Run:
+    """The one that is meant. InvalidName when that is not clear, RunNotFound when none is."""
+    fleet = Fleet(runs)
+    try:
+        local = resolve(runs.home, reference)
+    except RunNotFound:
+        placement = meant_placement(fleet, reference, None)
+        if placement is None:
+            raise
+        return RemoteRun(fleet, placement)
+    placement = meant_placement(fleet, reference, local)
+    return Run(runs, local) if placement is None else RemoteRun(fleet, placement)
+
+
+def meant_placement(fleet: Fleet, reference: str, local: str | None) -> Placement | None:
+    """The placement that is meant; None: the local run is, or there is none."""
+    home = fleet.runs.home
+    found = [
+        one
+        for one in _candidates(fleet, reference)
+        if one.id != local and not RunDirectory(home, one.id).exists()
+    ]
+    if not found:
+        return None
+    active = [one for one in found if not one.is_over]
+    is_active_here = local is not None and RunDirectory(home, local).is_marked_active()
+    if len(active) + is_active_here > 1:
+        active = [one for one in active if _may_be_active(fleet, one)]
+    if len(active) + is_active_here > 1:
+        shown = [f"{one.id} ({one.where})" for one in active]
+        raise _ambiguous(reference, [*shown, f"{local} (here)"] if is_active_here else shown)
+    if is_active_here:
+        return None
+    if not active and len(found) > 1 and found[0].name.lower() != reference.lower():
+        raise _ambiguous(reference, [f"{one.id} ({one.where})" for one in found])
+    best = active[0] if active else found[0]
+    return best if local is None or active or best.id > local else None
+
+
+def _may_be_active(fleet: Fleet, placement: Placement) -> bool:
+    """Asked where two may be meant: the ledger need not know of an end."""
+    info: RunInfo = run_steps(look_steps(fleet, placement))
+    return info.is_active
+
+
+def _candidates(fleet: Fleet, reference: str) -> list[Placement]:
+    """Those of that name; else those whose id begins so."""
+    named = fleet.ledger.called(reference)
+    if named:
+        return named
+    prefix = reference.lower()
+    if len(prefix) < SHORTEST_PREFIX or not is_id_prefix(prefix):
+        return []
+    return fleet.ledger.beginning(prefix)
+
+
+def _ambiguous(reference: str, shown: list[str]) -> InvalidName:
+    return InvalidName(
+        f"{reference} may mean {len(shown)} runs, here or elsewhere",
+        hint=f"say which, by id: {', '.join(shown[:5])}",
+    )
