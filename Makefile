@@ -3,10 +3,13 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 STAMP := .venv/.installed
 WORKERS ?= 4
+# Empty: compiled files are kept, also where the environment forbids it. Each worker of the tests, and
+# each process that they start, would compile all of it again.
+export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench faults test-agents
+.PHONY: help setup demo test check format generate bench faults test-agents
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -21,7 +24,7 @@ demo: $(STAMP)  ## show what Holdfast does, in a few seconds
 	@scripts/demo.sh
 
 test: $(STAMP)  ## run the tests
-	@$(PYTEST) -n $(WORKERS) -q $(ARGS)
+	@$(PYTEST) -n $(WORKERS) $(ARGS)
 
 check: $(STAMP)  ## formatting, lint, types, import rules
 	@$(PY) -m ruff format --check .
@@ -33,6 +36,10 @@ format: $(STAMP)  ## format and fix what can be fixed
 	@$(PY) -m ruff format .
 	@$(PY) -m ruff check --fix .
 
+generate: $(STAMP)  ## write what is made from declarations: docs/cli.md, the table of agents
+	@$(PY) scripts/generate_recognition.py
+	@$(PY) scripts/generate_cli_docs.py
+
 bench: $(STAMP)  ## measure what Holdfast costs
 	@$(PY) -m bench $(ARGS)
 
@@ -40,4 +47,4 @@ faults: $(STAMP)  ## more than 300 faults and a storm, judged by what really hap
 	@$(PY) -m bench.faults $(ARGS)
 
 test-agents: $(STAMP)  ## drive the real agent programs, without network
-	@$(PYTEST) -n $(WORKERS) -q -m agents $(ARGS)
+	@$(PYTEST) -n $(WORKERS) -m agents $(ARGS)

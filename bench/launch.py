@@ -1,4 +1,4 @@
-"""What a run costs: its start, beside `setsid -f` and other supervisors; memory, CPU, listing.
+"""What a run costs: the call, its start beside `setsid -f` and other supervisors; memory, CPU.
 
 All of them start the same script, and the time is that until its first instruction. They are
 measured in turns within one run, since machines are noisy; each figure is the median of the
@@ -10,8 +10,11 @@ from __future__ import annotations
 import argparse
 import compileall
 import contextlib
+import ctypes
 import json
 import os
+import platform
+import resource
 import select
 import shutil
 import statistics
@@ -29,6 +32,10 @@ ROOT = Path(__file__).resolve().parents[1]
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 FIRST_INSTRUCTION_SECONDS = 60.0
 IDLE_SECONDS = 20.0
+SYSTEM_PYTHON = "/usr/bin/python3"
+# Times `setsid -f`: a distribution builds its interpreter with more optimisation than most do.
+SYSTEM_LIMIT, OTHER_LIMIT = 10.5, 12.5
+_SET_CHILD_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 
 
 class Bar(NamedTuple):
@@ -104,8 +111,8 @@ def _is_ours(name: str) -> bool:
 
 
 @contextlib.contextmanager
-def stage() -> Iterator[Stage]:
-    directory = Path(tempfile.mkdtemp(prefix="holdfast-bench-"))
+def stage(parent: Path | None = None) -> Iterator[Stage]:
+    directory = Path(tempfile.mkdtemp(prefix="holdfast-bench-", dir=parent))
     try:
         yield Stage(directory)
     finally:
@@ -145,8 +152,17 @@ def measure_starts(
             [HOLDFAST, "run", str(place.script)], place.environment
         ),
     }
+    limits = {"holdfast run": SYSTEM_LIMIT if sys.base_prefix == "/usr" else OTHER_LIMIT}
+    other = _script_of_system(place)
+    if other is not None:
+        command = [other, "run", str(place.script)]
+        ways[f"by {SYSTEM_PYTHON}"] = lambda: place.first_instruction(command, place.environment)
+        limits[f"by {SYSTEM_PYTHON}"] = SYSTEM_LIMIT
     seconds = _in_turns(ways, rounds)
-    bars = [Bar("launch, times `setsid -f`", _ratio(seconds, "holdfast run", "setsid -f"), 25, "x")]
+    bars = [
+        Bar(f"{way}, times `setsid -f`", _ratio(seconds, way, "setsid -f"), limit, "x")
+        for way, limit in limits.items()
+    ]
     with peers(place) as managers:
         for name, peer in managers.items():
             ways = {"holdfast run": ways["holdfast run"], name: _start_by(place, peer)}
@@ -155,6 +171,23 @@ def measure_starts(
             ratio = _ratio(beside, name, "holdfast run")
             bars.append(Bar(f"times faster than {name}", ratio, 2, "x", at_least=True))
     return {name: statistics.median(values) * 1000 for name, values in seconds.items()}, bars
+
+
+def _script_of_system(place: Stage) -> str | None:
+    """The same command by the system's interpreter, where it is another one that will do."""
+    check = "import sys; sys.exit(sys.version_info < (3, 11))"
+    if sys.base_prefix == "/usr" or not os.path.exists(SYSTEM_PYTHON):
+        return None
+    if subprocess.run([SYSTEM_PYTHON, "-c", check], check=False).returncode:
+        return None
+    source = str(ROOT / "src")
+    compiling = [SYSTEM_PYTHON, "-m", "compileall", "-qq", source]
+    subprocess.run(compiling, env=place.environment, check=True)
+    script = place.directory / "holdfast-by-system"
+    path = f"import sys; sys.path.insert(0, {source!r})"
+    script.write_text(f"#!{SYSTEM_PYTHON}\n{path}\nfrom holdfast.cli import program\nprogram()\n")
+    script.chmod(0o755)
+    return str(script)
 
 
 def _start_by(place: Stage, peer: Peer) -> Callable[[], float]:
@@ -180,6 +213,52 @@ def _in_turns(ways: dict[str, Callable[[], float]], rounds: int) -> dict[str, li
 
 def _ratio(seconds: dict[str, list[float]], one: str, other: str) -> float:
     return statistics.median(a / b for a, b in zip(seconds[one], seconds[other], strict=True))
+
+
+def measure_calls(place: Stage, rounds: int) -> list[Bar]:
+    """What a caller waits for, and what one run costs all in all."""
+    ways = {
+        "run": lambda: _call([HOLDFAST, "run", "true"], place),
+        "python": lambda: _python(place),
+    }
+    seconds = _in_turns(ways, rounds)
+    extra = [a - b for a, b in zip(seconds["run"], seconds["python"], strict=True)]
+    cpu = [_cpu_of_a_run(place) for _ in range(rounds)]
+    return [
+        Bar("a call of `run`, over bare python", statistics.median(extra) * 1000, 20, "ms"),
+        Bar("CPU of a run of `true`, its end too", statistics.median(cpu) * 1000, 38, "ms"),
+    ]
+
+
+def _cpu_of_a_run(place: Stage) -> float:
+    """Of the launcher, the shim and the command: as the subreaper of all of them we see it."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    try:
+        _call([HOLDFAST, "run", "true"], place)
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                os.wait()
+    finally:
+        libc.prctl(_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def measure_batch(place: Stage, count: int) -> list[Bar]:
+    """So many runs of `true` by one call: milliseconds for each."""
+    began = time.perf_counter()
+    subprocess.run(
+        [HOLDFAST, "run", "--batch", "-", "-n", "batch"],
+        env=place.environment,
+        check=True,
+        input=b"true\n" * count,
+        stdout=subprocess.DEVNULL,
+    )
+    milliseconds = (time.perf_counter() - began) / count * 1000
+    place.holdfast("wait", "--all", "--timeout", "60", check=False)
+    return [Bar(f"each of {count} runs by one `run --batch`", milliseconds, 15, "ms")]
 
 
 def measure_many(place: Stage, count: int, at_once: int) -> list[Bar]:
@@ -217,19 +296,40 @@ def sleepers(place: Stage, count: int, *options: str) -> Iterator[list[int]]:
         place.holdfast("stop", "--grace", "1", "--tag", "bench=1", check=False)
 
 
+@contextlib.contextmanager
+def bare_interpreters(count: int) -> Iterator[list[int]]:
+    """So many that have started, and wait for their input to end."""
+    command = [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"]
+    with contextlib.ExitStack() as stack:
+        started = [
+            stack.enter_context(
+                subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            )
+            for _ in range(count)
+        ]
+        for one in started:
+            assert one.stdout is not None
+            one.stdout.readline()
+        yield [one.pid for one in started]
+        for one in started:
+            one.communicate()
+
+
 def measure_life(place: Stage, count: int, idle_seconds: float) -> list[Bar]:
     """CPU of runs without samples, and memory."""
     with sleepers(place, count, "--sample-interval", "0") as shims:
         time.sleep(3)  # the early looks are over, and nothing is due any more
-        before = sum(map(_cpu_seconds, shims))
+        before = sum(map(cpu_seconds, shims))
         time.sleep(idle_seconds)
-        cpu = (sum(map(_cpu_seconds, shims)) - before) / idle_seconds * 100
+        cpu = (sum(map(cpu_seconds, shims)) - before) / idle_seconds * 100
         bare = _memory(shims)
-    with sleepers(place, count) as shims:
+    with sleepers(place, count) as shims, bare_interpreters(count) as others:
         _await_samples(place, count)
-        memory = _memory(shims)
+        memory, beside = _memory(shims), _memory(others)
+    print(f"a bare interpreter among {count}: {beside:.2f} MB ({sys.executable})")
     return [
         Bar(f"PSS of a shim among {count}", memory, 6, "MB"),
+        Bar("the same, times a bare interpreter", memory / beside, 2.1, "x"),
         Bar(f"the same of {count} without samples", bare, 6, "MB"),
         Bar(f"CPU of {count} idle runs without samples", cpu, 0.1, "% of a core"),
     ]
@@ -247,7 +347,7 @@ def measure_listing(place: Stage, count: int) -> list[Bar]:
 
 
 def _memory(shims: list[int]) -> float:
-    return sum(map(_pss_bytes, shims)) / len(shims) / 1e6
+    return sum(map(pss_bytes, shims)) / len(shims) / 1e6
 
 
 def _await_samples(place: Stage, count: int) -> None:
@@ -270,11 +370,11 @@ def _python(place: Stage) -> float:
     return _call([sys.executable, "-c", "pass"], place)
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
 
 
-def _pss_bytes(pid: int) -> int:
+def pss_bytes(pid: int) -> int:
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) * 1024
@@ -286,10 +386,13 @@ def main(arguments: list[str] | None = None) -> int:
         prog="bench.launch", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("--quick", action="store_true", help="fewer rounds, runs and seconds")
-    parser.add_argument("--only", choices=["starts", "many", "life"], help="one part alone")
+    parser.add_argument(
+        "--only", choices=["starts", "calls", "many", "life"], help="one part alone"
+    )
     chosen = parser.parse_args(arguments)
     quick = chosen.quick
     compileall.compile_dir(ROOT / "src", quiet=2)
+    print(f"{platform.python_implementation()} {sys.version.split()[0]}, {sys.base_prefix}")
     bars: list[Bar] = []
     # Each in a home of its own: what one leaves behind is not the other's history.
     if chosen.only in (None, "starts"):
@@ -298,6 +401,10 @@ def main(arguments: list[str] | None = None) -> int:
         bars += found
         for name, median in milliseconds.items():
             print(f"{name:<14} {median:8.1f} ms to the first instruction", flush=True)
+    if chosen.only in (None, "calls"):
+        with stage() as place:
+            bars += measure_calls(place, 10 if quick else 40)
+            bars += measure_batch(place, 50 if quick else 200)
     if chosen.only in (None, "many"):
         with stage() as place:
             bars += measure_many(place, 60 if quick else 500, 8)

@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from holdfast.run.anomalies import replay
+from holdfast.run.anomalies.watch import replay
 from holdfast.run.trace_rows import read_rows
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -2,14 +2,14 @@
 
     python -m bench.sampling [--sizes 1,10,100,1000] [--rounds N] [--only trees|runs]
 
-light: CPU and RSS of every process. psutil: children(recursive=True), then cpu_times and
-memory_info of each in oneshot, which is how a tree is asked for there.
+light: the members, with CPU and RSS of every process. psutil: children(recursive=True), then
+cpu_times and memory_info of each in oneshot, which is how a tree is asked for there.
 full: state, name, memory with swap, threads, descriptors, context switches, CPU, I/O, working
 directory of each process, from kept objects on both sides. psutil tells swap only in
-memory_full_info; "lean" is its time without that and without the directory. Ours has signals,
-OOM score, zombies and the sums on top. walk: finding the members, which a psutil user does with
-children().
-runs: the CPU time of the shims of 50 runs of `sleep`, at the default interval and each second.
+memory_full_info; "lean" is its time without that and without the directory. Ours has a walk for
+new members, signals, OOM score, zombies and the sums on top. walk: the walk alone, a part of both.
+runs: the CPU time of the shims of 200 runs of `sleep` at the default interval, over a whole minute
+(the rare figures are read once in it), and of 50 that are sampled each second.
 Exits 1 when a bar is missed.
 """
 
@@ -29,15 +29,15 @@ from typing import NamedTuple
 
 import psutil
 
-from bench.launch import sleepers, stage
-from holdfast.process.finder import WorkloadFinder
+from bench.launch import cpu_seconds, sleepers, stage
 from holdfast.process.identity import ProcessIdentity
-from holdfast.process.members import Tree
-from holdfast.process.sampling import Sampler
+from holdfast.process.sampling.sampler import Sampler
+from holdfast.process.tree import Tree
+from holdfast.process.workload.finder import WorkloadFinder
 
 LIGHT_BAR, FULL_BAR = 8.0, 2.0
-RUNS, RUN_SECONDS = 50, 20.0
-RUN_BARS = {"5": 1.0, "1": 4.0}  # % of a core, by the seconds between samples
+# How many runs, seconds between samples, seconds that are measured, % of a core at most.
+RUN_BARS = ((200, "5", 60.0, 1.5), (50, "1", 20.0, 2.5))
 PSUTIL_LEAN = [
     "status",
     "name",
@@ -122,35 +122,26 @@ def _measure(
     resolution = WorkloadFinder(root, command=command).look(members)
     assert resolution.workload is not None
     kept = [psutil.Process(member.identity.pid) for member in members]
-    sampler = Sampler(slow_every_seconds=1e9)  # the dear figures have a budget of their own
+    sampler = Sampler(slow_every_seconds=1e9)  # the costly figures have a budget of their own
     sampler.sample(members, resolution)
-    try:
-        return Costs(
-            milliseconds(lambda: sampler.sample(members, resolution, full=False), rounds),
-            milliseconds(lambda: psutil_light(root.pid), rounds),
-            milliseconds(lambda: sampler.sample(members, resolution, full=True), rounds),
-            milliseconds(lambda: psutil_all(kept, PSUTIL_FULL), rounds),
-            milliseconds(lambda: psutil_all(kept, PSUTIL_LEAN), rounds),
-            milliseconds(tree.walk, rounds),
-        )
-    finally:
-        sampler.close()
+    return Costs(
+        milliseconds(lambda: sampler.sample(tree.walk(), resolution, full=False), rounds),
+        milliseconds(lambda: psutil_light(root.pid), rounds),
+        milliseconds(lambda: sampler.sample(tree.walk(), resolution, full=True), rounds),
+        milliseconds(lambda: psutil_all(kept, PSUTIL_FULL), rounds),
+        milliseconds(lambda: psutil_all(kept, PSUTIL_LEAN), rounds),
+        milliseconds(tree.walk, rounds),
+    )
 
 
-def measure_runs(interval: str) -> float:
+def measure_runs(count: int, interval: str, seconds: float) -> float:
     """The CPU time of the shims of so many runs, in % of a core."""
-    with stage() as place, sleepers(place, RUNS, "--sample-interval", interval) as shims:
-        assert len(shims) == RUNS, len(shims)
-        time.sleep(5)  # the looks at a start are over
-        before, began = _cpu_seconds(shims), time.monotonic()
-        time.sleep(RUN_SECONDS)
-        return (_cpu_seconds(shims) - before) / (time.monotonic() - began) * 100
-
-
-def _cpu_seconds(pids: list[int]) -> float:
-    """User and system time so far, of all of them."""
-    used = (psutil.Process(pid).cpu_times() for pid in pids)
-    return sum(times.user + times.system for times in used)
+    with stage() as place, sleepers(place, count, "--sample-interval", interval) as shims:
+        assert len(shims) == count, len(shims)
+        time.sleep(5 * float(interval))  # the looks at a start are over, and rows repeat
+        before, began = sum(map(cpu_seconds, shims)), time.monotonic()
+        time.sleep(seconds)
+        return (sum(map(cpu_seconds, shims)) - before) / (time.monotonic() - began) * 100
 
 
 def compare_trees(sizes: list[int], rounds: int) -> list[str]:
@@ -179,10 +170,11 @@ def watch_runs() -> list[str]:
     """Print what sampled runs cost; what was missed."""
     compileall.compile_dir(Path(__file__).parents[1] / "src", quiet=2)
     missed = []
-    for interval, bar in RUN_BARS.items():
-        percent = measure_runs(interval)
-        what = f"CPU of {RUNS} runs sampled every {interval} s"
-        print(f"{what}: {percent:.2f} % of a core (at most {bar:g})", flush=True)
+    for count, interval, seconds, bar in RUN_BARS:
+        percent = measure_runs(count, interval, seconds)
+        what = f"CPU of {count} runs sampled every {interval} s"
+        a_look = percent * 10 * float(interval) / count
+        print(f"{what}: {percent:.2f} % of a core (at most {bar:g}), {a_look:.2f} ms a look")
         if percent > bar:
             missed.append(f"{what}: {percent:.2f} %, not {bar:g} %")
     return missed

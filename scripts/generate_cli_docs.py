@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from holdfast.cli import COMMANDS, GROUPS, available, load  # noqa: E402
-from holdfast.cli.parser import Parser  # noqa: E402
+from holdfast.cli.arguments.parser import Parser  # noqa: E402
 
 TARGET = ROOT / "docs" / "cli.md"
 COMMON = {"json", "quiet", "verbose", "help"}
@@ -24,8 +24,8 @@ Made by `scripts/generate_cli_docs.py` from the commands themselves: change it t
 
 `holdfast [--json] [-q] [-v] COMMAND ...`, also `python -m holdfast`.
 
-What was asked goes to stdout; diagnostics and hints go to stderr. Colour only on a terminal, and
-never with `NO_COLOR`. These options can stand before or after the command:
+Results go to stdout; diagnostics and hints go to stderr. Colour only on a terminal, and never with
+`NO_COLOR`. These options can stand before or after the command:
 
 | option | |
 | --- | --- |
@@ -44,11 +44,11 @@ never with `NO_COLOR`. These options can stand before or after the command:
 | 1 | tried, and it failed |
 | 2 | wrong use: the same call will fail again until it is changed |
 | 3 | not found |
-| 4 | refused: already running, still alive, or identity unproven |
+| 4 | refused: already running, still alive, or identity not proven |
 | 6 | unavailable: try again, or do what the hint says |
 | 70 | a bug in Holdfast |
 | 130 | interrupted (ctrl-c) |
-| 141 | whoever read the output left |
+| 141 | the reader of the output closed it (SIGPIPE) |
 """
 
 

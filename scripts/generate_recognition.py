@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/holdfast/agents/table.py from the built-in profiles.
+"""Writes src/holdfast/agents/recognition_table.py from the built-in profiles.
 
 The launch path recognises agents without a TOML parser; a test fails when the table is stale.
 Usage: scripts/generate_recognition.py [--check]
@@ -8,11 +8,12 @@ Usage: scripts/generate_recognition.py [--check]
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
-TABLE = ROOT / "src" / "holdfast" / "agents" / "table.py"
+TABLE = ROOT / "src" / "holdfast" / "agents" / "recognition_table.py"
 
 HEADER = '''"""What recognition needs of the built-in profiles, and the wrappers it looks behind.
 
@@ -28,7 +29,8 @@ def generate() -> str:
     """The table's text as it should be."""
     from holdfast.agents.loader import built_in_profiles
     from holdfast.agents.recognition import table_of
-    from holdfast.agents.unwrapping import KNOWN
+    from holdfast.agents.unwrapping import known_names
+    from holdfast.wrappers import VERSION_CHARACTERS
 
     table = table_of(built_in_profiles())
     scripts = "".join(f'    (r"{pattern}", "{agent}"),\n' for pattern, agent in table.scripts)
@@ -38,7 +40,10 @@ def generate() -> str:
         _mapping("MODULES", table.modules),
         f"SCRIPTS: tuple[tuple[str, str], ...] = (\n{scripts})\n",
         _names("SESSION_VARIABLES", table.variables),
-        _names("WRAPPERS", KNOWN),
+        _words("HEADLESS", table.headless),
+        _words("NO_TERMINAL", table.no_terminal),
+        _names("WRAPPERS", known_names()),
+        f'VERSION_CHARACTERS = "{VERSION_CHARACTERS}"  # at the end of a name\n',
     ]
     return HEADER + "\n".join(parts)
 
@@ -48,9 +53,22 @@ def _mapping(name: str, values: dict[str, str]) -> str:
     return f"{name}: dict[str, str] = {{\n{rows}}}\n"
 
 
+def _words(name: str, values: dict[str, tuple[str, ...]]) -> str:
+    rows = "".join(f'    "{key}": {_tuple(words)},\n' for key, words in sorted(values.items()))
+    return f"{name}: dict[str, tuple[str, ...]] = {{\n{rows}}}\n"
+
+
+def _tuple(words: tuple[str, ...]) -> str:
+    """As the formatter writes it."""
+    return f'("{words[0]}",)' if len(words) == 1 else f"(\n{_rows(words)}    )"
+
+
+def _rows(words: Iterable[str]) -> str:
+    return "".join(f'        "{word}",\n' for word in words)
+
+
 def _names(name: str, values: frozenset[str]) -> str:
-    rows = "".join(f'        "{value}",\n' for value in sorted(values))
-    return f"{name} = frozenset(\n    {{\n{rows}    }}\n)\n"
+    return f"{name} = frozenset(\n    {{\n{_rows(sorted(values))}    }}\n)\n"
 
 
 def main() -> int:

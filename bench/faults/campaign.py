@@ -18,9 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support import fault_scenes
+from bench.faults import scenes
+from bench.faults.trials import AT_RANDOM, Fault
 from tests.support.crash_trials import CrashTrial, crash_trials
-from tests.support.fault_trials import AT_RANDOM, Fault
 from tests.support.kernel_lab import Place, run_in
 from tests.support.trials import KINDS, Violation, trial
 
@@ -122,7 +122,7 @@ def _random(fault: Fault, seed: int) -> Callable[[], list[tuple[str, str]]]:
 def _reuse(rounds: int, seed: int) -> Callable[[], list[tuple[str, str]]]:
     def play() -> list[tuple[str, str]]:
         try:
-            found = run_in(Place(), fault_scenes.recycled, timeout=600, rounds=rounds, seed=seed)
+            found = run_in(Place(), scenes.recycled, timeout=600, rounds=rounds, seed=seed)
         except AssertionError as error:
             return [(OTHER, str(error))]
         return [(kind, text) for kind, text in found]

@@ -21,8 +21,7 @@ from pathlib import Path
 
 from holdfast.errors import HoldfastError
 from holdfast.manage.runs import Runs
-from holdfast.process.identity import ProcessIdentity
-from holdfast.process.members import find_stamped
+from holdfast.process.stamped import find_stamped
 from holdfast.run.directory import RunDirectory
 from holdfast.run.home import Home
 from holdfast.run.lifecycle import fold
@@ -141,7 +140,7 @@ class Storm:
             shim = fold(directory.read_events().events).shim
             if shim is None:
                 return False
-            with ProcessIdentity.from_json(shim).hold() as held:
+            with shim.hold() as held:
                 signal.pidfd_send_signal(held.fd, signal.SIGKILL)
                 return True
         return False

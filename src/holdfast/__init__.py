@@ -7,6 +7,7 @@ run       one run's facts on disk
 shim      the process that supervises one run
 agents    what is special about each coding agent: data, not code
 manage    many runs: the library that every interface calls
+fleet     runs on other machines: placed by an engine, decided by their node
 cli       one file per command
 
 Names are loaded when they are first used: importing the package is cheap.
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
         Failed,
         HoldfastError,
         IdentityUnproven,
+        InvalidOption,
+        NoAnswer,
         NotFound,
         ProcessGone,
         Refused,
@@ -29,16 +32,26 @@ if TYPE_CHECKING:
         Unavailable,
         WrongUse,
     )
+    from holdfast.fleet.remote import RemoteRun
     from holdfast.manage.aio import AsyncRun, AsyncRuns
-    from holdfast.manage.events import Event
+    from holdfast.manage.changing.adjusting import Adjusted
+    from holdfast.manage.doctor.checks import Diagnosis
+    from holdfast.manage.doctor.findings import DoctorFinding
     from holdfast.manage.info import RunInfo
     from holdfast.manage.process_info import ProcessInfo
+    from holdfast.manage.reading.events import Event
     from holdfast.manage.recovery import Recovered
-    from holdfast.manage.runs import Run, Runs
+    from holdfast.manage.removal.archive import Archived
+    from holdfast.manage.removal.remove import Removed
+    from holdfast.manage.removal.retention import Cleaned
+    from holdfast.manage.report.report import Report
+    from holdfast.manage.run import Run
+    from holdfast.manage.runs import Runs
+    from holdfast.manage.usage.totals import Usage, UsageTotal
     from holdfast.process.identity import ProcessIdentity
     from holdfast.process.pidfile import PidFile
     from holdfast.process.signals import Delivery, Fate, send_signal
-    from holdfast.process.tree import Cleanup, Survivor, stop_tree
+    from holdfast.process.tree_stop import Cleanup, Survivor, stop_tree
     from holdfast.process.verdict import Look, Proof, Verdict
     from holdfast.run.events import Kind
     from holdfast.run.facts import State
@@ -48,21 +61,28 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Adjusted": "manage.changing.adjusting",
     "AlreadyRunning": "errors",
+    "Archived": "manage.removal.archive",
     "AsyncRun": "manage.aio",
     "AsyncRuns": "manage.aio",
     "Chunk": "run.output",
-    "Cleanup": "process.tree",
+    "Cleaned": "manage.removal.retention",
+    "Cleanup": "process.tree_stop",
     "Delivery": "process.signals",
+    "Diagnosis": "manage.doctor.checks",
+    "DoctorFinding": "manage.doctor.findings",
     "EndedBy": "run.outcomes",
-    "Event": "manage.events",
+    "Event": "manage.reading.events",
     "Failed": "errors",
     "Fate": "process.signals",
     "HoldfastError": "errors",
     "IdentityUnproven": "errors",
+    "InvalidOption": "errors",
     "Kind": "run.events",
     "Look": "process.verdict",
     "Loss": "run.outcomes",
+    "NoAnswer": "errors",
     "NotFound": "errors",
     "Outcome": "run.outcomes",
     "PidFile": "process.pidfile",
@@ -72,37 +92,49 @@ _HOMES = {
     "Proof": "process.verdict",
     "Recovered": "manage.recovery",
     "Refused": "errors",
-    "Run": "manage.runs",
+    "RemoteRun": "fleet.remote",
+    "Removed": "manage.removal.remove",
+    "Report": "manage.report.report",
+    "Run": "manage.run",
     "RunInfo": "manage.info",
     "RunNotFound": "errors",
     "Runs": "manage.runs",
     "State": "run.facts",
     "StillAlive": "errors",
     "StopCause": "run.outcomes",
-    "Survivor": "process.tree",
+    "Survivor": "process.tree_stop",
     "Unavailable": "errors",
+    "Usage": "manage.usage.totals",
+    "UsageTotal": "manage.usage.totals",
     "Verdict": "process.verdict",
     "WrongUse": "errors",
     "send_signal": "process.signals",
-    "stop_tree": "process.tree",
+    "stop_tree": "process.tree_stop",
 }
 
 __all__ = [
+    "Adjusted",
     "AlreadyRunning",
+    "Archived",
     "AsyncRun",
     "AsyncRuns",
     "Chunk",
+    "Cleaned",
     "Cleanup",
     "Delivery",
+    "Diagnosis",
+    "DoctorFinding",
     "EndedBy",
     "Event",
     "Failed",
     "Fate",
     "HoldfastError",
     "IdentityUnproven",
+    "InvalidOption",
     "Kind",
     "Look",
     "Loss",
+    "NoAnswer",
     "NotFound",
     "Outcome",
     "PidFile",
@@ -112,6 +144,9 @@ __all__ = [
     "Proof",
     "Recovered",
     "Refused",
+    "RemoteRun",
+    "Removed",
+    "Report",
     "Run",
     "RunInfo",
     "RunNotFound",
@@ -121,6 +156,8 @@ __all__ = [
     "StopCause",
     "Survivor",
     "Unavailable",
+    "Usage",
+    "UsageTotal",
     "Verdict",
     "WrongUse",
     "send_signal",
@@ -137,3 +174,7 @@ def __getattr__(name: str) -> object:
     value = getattr(import_module(f"holdfast.{home}"), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -10,7 +10,7 @@ HoldfastError
 │   ├── AlreadyRunning, StillAlive, IdentityUnproven, UnsafeFile, NoStdin, LaterVersion
 │   ├── DamagedRecord
 ├── Unavailable (exit 6)         not now, or not here: try again or change the place
-│   ├── HomeUnusable, ProcessUnreadable, LockBusy
+│   ├── HomeUnusable, ProcessUnreadable, LockBusy, NoAnswer, OtherNode
 ├── Failed (exit 1)              tried, and it did not work
 └── Bug (exit 70)                ours
 """
@@ -34,6 +34,33 @@ _HINTS = {
     errno.EFBIG: "raise the limit on the size of files (`ulimit -f`)",
     errno.EAGAIN: "end some processes, or raise the limit (`ulimit -u`, pids.max)",
 }
+
+
+_names_options = False
+
+
+def name_options() -> None:
+    """For the command line: from here on, messages name what was typed."""
+    global _names_options
+    _names_options = True
+
+
+def argument(name: str, value: object = None) -> str:
+    """An argument as the caller gave it: `idle_timeout` or `pty=True` in a program,
+    `--idle-timeout` or `--pty` at the command line."""
+    if not _names_options:
+        keyword = {"tag": "tags"}.get(name, name).replace("-", "_")
+        return keyword if value is None else f"{keyword}={value!r}"
+    option = "--" + {"tags": "tag"}.get(name, name).replace("_", "-")
+    return option if value is None or value is True else f"{option} {value}"
+
+
+def called(command: str, *flags: str) -> str:
+    """A command as the caller gives it: `remove(force=True)`, or `rm --force`."""
+    if _names_options:
+        return " ".join((command, *map(argument, flags)))
+    method = {"rm": "remove", "run": "start"}.get(command, command)
+    return f"{method}({', '.join(f'{flag}=True' for flag in flags)})"
 
 
 def is_shortage(error: BaseException) -> bool:
@@ -224,6 +251,18 @@ class LockBusy(Unavailable):
     """Somebody holds a lock for longer than it should take."""
 
     code = "lock-busy"
+
+
+class NoAnswer(Unavailable):
+    """Another machine, or the engine on the way to it, does not answer: nothing is known of it."""
+
+    code = "no-answer"
+
+
+class OtherNode(Unavailable):
+    """Whoever answers is not the node that the run is bound to: its home was replaced."""
+
+    code = "other-node"
 
 
 class Failed(HoldfastError):

@@ -20,21 +20,19 @@ else:
 
     class _WordsType(type):
         def __new__(cls, name, bases, namespace):
-            values = {
-                key: value
-                for key, value in namespace.items()
-                if isinstance(value, str) and not key.startswith("_")
-            }
-            rest = {key: value for key, value in namespace.items() if key not in values}
-            words = super().__new__(cls, name, bases, rest)
-            members = {}
-            for key, value in values.items():
-                word = str.__new__(words, value)
+            # Every launch makes a dozen of these classes: it is written for speed.
+            values = [(k, v) for k, v in namespace.items() if type(v) is str and k[0] != "_"]
+            for key, _ in values:
+                del namespace[key]
+            words = super().__new__(cls, name, bases, namespace)
+            new, put = str.__new__, type.__setattr__
+            members, by_value = {}, {}
+            for key, value in values:
+                word = members[key] = by_value[value] = new(words, value)
                 word.name, word.value = key, value
-                type.__setattr__(words, key, word)
-                members[key] = word
-            type.__setattr__(words, "__members__", members)
-            type.__setattr__(words, "_by_value", {word.value: word for word in members.values()})
+                put(words, key, word)
+            put(words, "__members__", members)
+            put(words, "_by_value", by_value)
             return words
 
         def __call__(cls, value):

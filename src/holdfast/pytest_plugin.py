@@ -33,7 +33,7 @@ def holdfast_runs(tmp_path: Path) -> Iterator[Runs]:
 def stop_all(runs: Runs) -> list[str]:
     """Stop every run that is active, all at once; what could not be stopped, and why."""
     from holdfast.errors import HoldfastError, RunNotFound
-    from holdfast.manage.steps import run_together
+    from holdfast.manage.operations import run_together
     from holdfast.manage.stopping import stop_run, stops_at_once
 
     active = [runs.get(run_id) for run_id in runs.home.run_ids(active=True)]

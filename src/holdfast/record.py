@@ -24,9 +24,13 @@ class Record:
     _names: frozenset[str] = frozenset()
 
     def __init_subclass__(cls) -> None:
-        own = tuple(name for name in cls.__dict__.get("__annotations__", {}) if name[0] != "_")
-        cls._fields = (*(name for name in cls._fields if name not in own), *own)
-        cls._defaults = {name: getattr(cls, name) for name in cls._fields if hasattr(cls, name)}
+        # Every launch makes some fifty classes: to ask a class for what it lacks is dear.
+        own = vars(cls)
+        names = tuple([name for name in own.get("__annotations__", ()) if name[0] != "_"])
+        cls._fields = tuple([name for name in cls._fields if name not in names]) + names
+        # `getattr` and not `own[name]`: a default may be a descriptor, as a declared figure is.
+        given = {name: getattr(cls, name) for name in cls._fields if name in own}
+        cls._defaults = cls._defaults | given
         cls._names = frozenset(cls._fields)
 
     if not TYPE_CHECKING:

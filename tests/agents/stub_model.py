@@ -3,7 +3,14 @@
 
 The newest prompt of a conversation steers the answer (older ones, as in a resumed session, don't):
 
-    [[run: CMD]]    first ask for CMD through the agent's shell tool, then answer
+    [[run: CMD]]    first ask for CMD through the agent's shell tool, then answer; several are
+                    asked for at once
+    [[ask: CMD]]    the same, in a way that needs a person's permission in every agent
+    [[read: PATH]]  the same through claude's Read tool, which runs several side by side
+    [[question: Q]] first put Q to the person, through claude's AskUserQuestion
+    [[task: PROMPT]] first hand PROMPT to a subagent of claude's
+    [[times: N]]    ask for those tools N times, one request after the other, then answer
+    [[tokens: I O]] each answer says that it took I tokens in and O out (5 and 7)
     [[delay: S]]    wait S seconds before answering
     [[hang]]        take the request and never answer
     [[fail: N]]     answer with HTTP status N
@@ -15,6 +22,7 @@ REQUEST_LOG gets one JSON line per model request: {"path", "prompts", "tool_resu
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import sys
@@ -30,11 +38,25 @@ TOKENS_IN, TOKENS_OUT = 5, 7
 Json = dict[str, Any]
 
 
+CALLS = ("run", "ask", "read", "question", "task")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool that the stub asks for: one of CALLS, and what for."""
+
+    kind: str
+    text: str
+
+
 @dataclass(frozen=True)
 class Steering:
     """What the prompt asks of the stub."""
 
-    command: str | None = None
+    calls: tuple[Call, ...] = ()
+    times: int = 1
+    tokens_in: int = TOKENS_IN
+    tokens_out: int = TOKENS_OUT
     delay_seconds: float = 0.0
     hang: bool = False
     fail_status: int | None = None
@@ -42,9 +64,13 @@ class Steering:
 
     @classmethod
     def of(cls, prompt: str) -> Steering:
-        words = {m[1]: m[2] for m in re.finditer(r"\[\[(\w+)(?:: *(.*?))?\]\]", prompt, re.DOTALL)}
+        found = re.findall(r"\[\[(\w+)(?:: *(.*?))?\]\]", prompt, re.DOTALL)
+        words = dict(found)
+        tokens = [int(word) for word in (words.get("tokens") or "").split()]
         return cls(
-            command=words.get("run"),
+            calls=tuple(Call(*one) for one in found if one[0] in CALLS),
+            times=int(words.get("times") or 1),
+            **dict(zip(("tokens_in", "tokens_out"), tokens, strict=False)),
             delay_seconds=float(words.get("delay") or 0),
             hang="hang" in words,
             fail_status=int(words["fail"]) if words.get("fail") else None,
@@ -57,7 +83,7 @@ class Turn:
     """One request to the model, in no API's own terms."""
 
     prompts: tuple[str, ...]
-    has_tool_result: bool
+    results: int  # of tools, since the newest prompt
     tools: frozenset[str]
     model: str = "stub"
 
@@ -66,9 +92,10 @@ class Turn:
         return Steering.of(self.prompts[-1] if self.prompts else "")
 
     @property
-    def command(self) -> str | None:
-        """The command to ask for now. Side requests (a title, a summary) offer no tools."""
-        return self.steering.command if self.tools and not self.has_tool_result else None
+    def calls(self) -> tuple[Call, ...]:
+        """The tools to ask for now. Side requests (a title, a summary) offer none."""
+        is_due = self.tools and self.results < self.steering.times
+        return self.steering.calls if is_due else ()
 
 
 class Dialect(Protocol):
@@ -78,7 +105,7 @@ class Dialect(Protocol):
 
     def understands(self, path: str) -> bool: ...
     def turn(self, query: Json) -> Turn: ...
-    def events(self, turn: Turn, command: str | None) -> Iterator[Json]: ...
+    def events(self, turn: Turn, calls: tuple[Call, ...]) -> Iterator[Json]: ...
     def whole(self, turn: Turn) -> Json: ...
     def error(self, message: str) -> Json: ...
     def limit(self, seconds: int) -> tuple[dict[str, str], Json]: ...
@@ -96,32 +123,47 @@ class Messages:
         users = [m["content"] for m in query.get("messages", []) if m.get("role") == "user"]
         blocks = [[{"type": "text", "text": u}] if isinstance(u, str) else u for u in users]
         prompts = [_joined(b["text"] for b in u if b.get("type") == "text") for u in blocks]
-        answered = any(b.get("type") == "tool_result" for b in (blocks[-1] if blocks else []))
+        # A prompt may follow the results of an earlier turn within one message.
+        ends = [bool(user) and user[-1].get("type") == "tool_result" for user in blocks]
         tools = frozenset(t["name"] for t in query.get("tools") or [])
-        return Turn(tuple(p for p in prompts if p), answered, tools, query.get("model", "stub"))
+        model = query.get("model", "stub")
+        return Turn(tuple(p for p in prompts if p), _true_at_the_end(ends), tools, model)
 
-    def events(self, turn: Turn, command: str | None) -> Iterator[Json]:
-        block: Json = {"type": "text", "text": ""}
-        delta: Json = {"type": "text_delta", "text": ANSWER}
-        if command is not None:
-            block = {"type": "tool_use", "id": "toolu_stub", "name": "Bash", "input": {}}
-            asked = json.dumps({"command": command, "description": "as asked"})
-            delta = {"type": "input_json_delta", "partial_json": asked}
+    def events(self, turn: Turn, calls: tuple[Call, ...]) -> Iterator[Json]:
+        answer: Json = {"type": "text_delta", "text": ANSWER}
+        blocks = [({"type": "text", "text": ""}, answer)]
+        if calls:
+            blocks = [self._tool_use(call) for call in calls]
+        # Messages with the same id are taken for parts of one.
         message: Json = {
-            "id": "msg_stub", "type": "message", "role": "assistant", "content": [],
+            "id": _fresh("msg"), "type": "message", "role": "assistant", "content": [],
             "model": turn.model, "stop_reason": None, "stop_sequence": None,
-            "usage": {"input_tokens": TOKENS_IN, "output_tokens": 1},
+            "usage": {"input_tokens": turn.steering.tokens_in, "output_tokens": 1},
         }  # fmt: skip
-        stop = {"stop_reason": "tool_use" if command else "end_turn", "stop_sequence": None}
+        stop = {"stop_reason": "tool_use" if calls else "end_turn", "stop_sequence": None}
         yield {"type": "message_start", "message": message}
-        yield {"type": "content_block_start", "index": 0, "content_block": block}
-        yield {"type": "content_block_delta", "index": 0, "delta": delta}
-        yield {"type": "content_block_stop", "index": 0}
-        yield {"type": "message_delta", "delta": stop, "usage": {"output_tokens": TOKENS_OUT}}
+        for index, (block, delta) in enumerate(blocks):
+            yield {"type": "content_block_start", "index": index, "content_block": block}
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+            yield {"type": "content_block_stop", "index": index}
+        usage = {"output_tokens": turn.steering.tokens_out}
+        yield {"type": "message_delta", "delta": stop, "usage": usage}
         yield {"type": "message_stop"}
 
+    @staticmethod
+    def _tool_use(call: Call) -> tuple[Json, Json]:
+        choices = [{"label": word, "description": word} for word in ("yes", "no")]
+        question = {"question": call.text, "header": "stub", "options": choices}
+        name, asked = {
+            "read": ("Read", {"file_path": call.text}),
+            "task": ("Task", {"prompt": call.text, **_SUBAGENT}),
+            "question": ("AskUserQuestion", {"questions": [{**question, "multiSelect": False}]}),
+        }.get(call.kind, ("Bash", {"command": call.text, "description": "as asked"}))
+        block = {"type": "tool_use", "id": _fresh("toolu"), "name": name, "input": {}}
+        return block, {"type": "input_json_delta", "partial_json": json.dumps(asked)}
+
     def whole(self, turn: Turn) -> Json:
-        message: Json = next(self.events(turn, None))["message"]
+        message: Json = next(self.events(turn, ()))["message"]
         content = [{"type": "text", "text": ANSWER}]
         return {**message, "content": content, "stop_reason": "end_turn"}
 
@@ -151,39 +193,46 @@ class Responses:
         items = query.get("input") or []
         users = [i for i in items if i.get("type") == "message" and i.get("role") == "user"]
         prompts = [_joined(c.get("text", "") for c in u["content"]) for u in users]
-        answered = bool(items) and items[-1].get("type", "").endswith("_call_output")
+        since = [i.get("role") != "user" for i in items]
+        newest = items[len(items) - _true_at_the_end(since) :]
+        results = [i for i in newest if i.get("type", "").endswith("_call_output")]
         tools = frozenset(t.get("name", "") for t in query.get("tools") or [])
-        return Turn(tuple(p for p in prompts if p), answered, tools)
+        return Turn(tuple(p for p in prompts if p), len(results), tools)
 
-    def events(self, turn: Turn, command: str | None) -> Iterator[Json]:
-        item: Json = {
-            "type": "message", "id": "msg_stub", "role": "assistant", "status": "completed",
+    def events(self, turn: Turn, calls: tuple[Call, ...]) -> Iterator[Json]:
+        answer: Json = {
+            "type": "message", "id": _fresh("msg"), "role": "assistant", "status": "completed",
             "content": [{"type": "output_text", "text": ANSWER, "annotations": []}],
         }  # fmt: skip
-        if command is not None:
-            item = {"type": "function_call", "id": "fc_stub", "call_id": "call_stub"}
-            item |= self._shell_call(turn.tools, command)
+        items = [self._shell_call(turn.tools, call) for call in calls] or [answer]
+        tokens_in, tokens_out = turn.steering.tokens_in, turn.steering.tokens_out
         response: Json = {"id": "resp_stub", "object": "response", "output": []}
         usage = {
-            "input_tokens": TOKENS_IN, "input_tokens_details": {"cached_tokens": 0},
-            "output_tokens": TOKENS_OUT, "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": TOKENS_IN + TOKENS_OUT,
+            "input_tokens": tokens_in, "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": tokens_out, "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": tokens_in + tokens_out,
         }  # fmt: skip
-        done = {**response, "status": "completed", "output": [item], "usage": usage}
+        done = {**response, "status": "completed", "output": items, "usage": usage}
         yield {"type": "response.created", "response": {**response, "status": "in_progress"}}
-        yield {"type": "response.output_item.done", "output_index": 0, "item": item}
+        for index, item in enumerate(items):
+            yield {"type": "response.output_item.done", "output_index": index, "item": item}
         yield {"type": "response.completed", "response": done}
 
     @staticmethod
-    def _shell_call(tools: frozenset[str], command: str) -> Json:
+    def _shell_call(tools: frozenset[str], call: Call) -> Json:
+        name = "shell"
+        asked: Json = {"command": ["sh", "-c", call.text]}
         if "exec_command" in tools:
-            return {"name": "exec_command", "arguments": json.dumps({"cmd": command})}
-        if "shell_command" in tools:
-            return {"name": "shell_command", "arguments": json.dumps({"command": command})}
-        return {"name": "shell", "arguments": json.dumps({"command": ["sh", "-c", command]})}
+            name, asked = "exec_command", {"cmd": call.text}
+        elif "shell_command" in tools:
+            name, asked = "shell_command", {"command": call.text}
+        if call.kind == "ask":  # codex asks a person only for what leaves its sandbox
+            asked |= {"sandbox_permissions": "require_escalated", "justification": "as asked"}
+        item = {"type": "function_call", "id": _fresh("fc"), "call_id": _fresh("call")}
+        return {**item, "name": name, "arguments": json.dumps(asked)}
 
     def whole(self, turn: Turn) -> Json:
-        done: Json = list(self.events(turn, None))[-1]["response"]
+        done: Json = list(self.events(turn, ()))[-1]["response"]
         return done
 
     def error(self, message: str) -> Json:
@@ -208,26 +257,27 @@ class GenerateContent:
     def turn(self, query: Json) -> Turn:
         users = [c for c in query.get("contents") or [] if c.get("role") == "user"]
         prompts = [_joined(p.get("text", "") for p in u["parts"]) for u in users]
-        last = users[-1]["parts"] if users else []
+        ends = [any("functionResponse" in part for part in u["parts"]) for u in users]
         declared = [d for t in query.get("tools") or [] for d in t.get("functionDeclarations", [])]
         tools = frozenset(d["name"] for d in declared)
-        answered = any("functionResponse" in part for part in last)
-        return Turn(tuple(p for p in prompts if p), answered, tools)
+        return Turn(tuple(p for p in prompts if p), _true_at_the_end(ends), tools)
 
-    def events(self, turn: Turn, command: str | None) -> Iterator[Json]:
-        part: Json = {"text": ANSWER}
-        if command is not None:
-            part = {"functionCall": {"name": "run_shell_command", "args": {"command": command}}}
-        content = {"role": "model", "parts": [part]}
+    def events(self, turn: Turn, calls: tuple[Call, ...]) -> Iterator[Json]:
+        tokens_in, tokens_out = turn.steering.tokens_in, turn.steering.tokens_out
+        name = "run_shell_command"
+        parts: list[Json] = [
+            {"functionCall": {"name": name, "args": {"command": one.text}}} for one in calls
+        ]
+        content = {"role": "model", "parts": parts or [{"text": ANSWER}]}
         usage = {
-            "promptTokenCount": TOKENS_IN, "candidatesTokenCount": TOKENS_OUT,
-            "totalTokenCount": TOKENS_IN + TOKENS_OUT,
+            "promptTokenCount": tokens_in, "candidatesTokenCount": tokens_out,
+            "totalTokenCount": tokens_in + tokens_out,
         }  # fmt: skip
         candidate = {"content": content, "finishReason": "STOP", "index": 0}
         yield {"candidates": [candidate], "usageMetadata": usage, "modelVersion": turn.model}
 
     def whole(self, turn: Turn) -> Json:
-        return next(self.events(turn, None))
+        return next(self.events(turn, ()))
 
     def error(self, message: str) -> Json:
         return {"error": {"code": 500, "message": message, "status": "INTERNAL"}}
@@ -251,6 +301,19 @@ class GenerateContent:
 
 
 DIALECTS: tuple[Dialect, ...] = (Messages(), Responses(), GenerateContent())
+
+
+_numbers = itertools.count(1)
+_SUBAGENT = {"description": "as asked", "subagent_type": "general-purpose"}
+
+
+def _true_at_the_end(flags: list[bool]) -> int:
+    """How many of the last ones are true."""
+    return sum(1 for _ in itertools.takewhile(bool, reversed(flags)))
+
+
+def _fresh(kind: str) -> str:
+    return f"{kind}_stub{next(_numbers)}"
 
 
 def _joined(texts: Iterable[str]) -> str:
@@ -296,7 +359,7 @@ class Stub(BaseHTTPRequestHandler):
             headers, error = dialect.limit(steering.limit_seconds)
             self._send_json(error, 429, {"retry-after": str(steering.limit_seconds), **headers})
         elif streamed:
-            self._send_events(list(dialect.events(turn, turn.command)), dialect.named_events)
+            self._send_events(list(dialect.events(turn, turn.calls)), dialect.named_events)
         else:
             self._send_json(dialect.whole(turn))
 
@@ -338,7 +401,7 @@ class StubServer(ThreadingHTTPServer):
     def note(self, path: str, turn: Turn) -> None:
         if self._request_log is None:
             return
-        row = {"path": path, "prompts": turn.prompts, "tool_result": turn.has_tool_result}
+        row = {"path": path, "prompts": turn.prompts, "tool_result": turn.results > 0}
         with self._log_lock, open(self._request_log, "a", encoding="utf-8") as log:
             log.write(json.dumps(row) + "\n")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.run.units import duration
 from tests.agents.lab import AGENTS, Lab
 from tests.agents.stub_model import ANSWER
 from tests.agents.supervised import IMPATIENT, Supervised
@@ -86,17 +87,15 @@ def test_a_used_up_quota_is_told_apart(held: Supervised, agent: str) -> None:
 def test_C1_an_agent_that_waits_for_an_answer_stalls_within_the_extension(
     held: Supervised, agent: str
 ) -> None:
-    """The open connection puts the stall off, but not for ever."""
+    """To wait on an open connection is no work; what else it does may put the stall off a while."""
     held.run(agent, "hi [[hang]]", "--idle-timeout", "3s")
     held.asked()
     info = held.ended(agent, expect=124)
     assert info["outcome"] == "stalled"
     assert info["completion"] is None
     assert info["cleanup"]["complete"] is True
-    (begun,) = held.events(agent, "stop_begun")
-    silent = int(begun["detail"].partition("silent for ")[2].split()[0])
-    assert 4 <= silent <= 30  # 3 s and their extension to 12 s; this machine may be slow
-    assert "silent 3s, stopped" in held("ls").stdout
+    assert 3 <= info["stop_figure"] <= 30  # 3 s and their extension to 12 s; it may be slow here
+    assert f"silent {duration(info['stop_figure'])}, stopped" in held("ls").stdout
 
 
 @every_agent
@@ -156,7 +155,7 @@ def _wrap(lab: Lab, then: str) -> None:
 
 def _settle_quickly(lab: Lab) -> None:
     """Claude's own profile, but that its transcript need not be quiet for half a minute."""
-    from holdfast.agents.loader import BUILT_IN_DIRECTORY
+    from holdfast.agents.places import BUILT_IN_DIRECTORY
 
     with open(f"{BUILT_IN_DIRECTORY}/claude.toml", encoding="utf-8") as file:
         text = file.read()

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from holdfast.agents.recognition import SESSION_VARIABLES
+from holdfast.agents.recognition_table import SESSION_VARIABLES
 from tests.agents.lab import AGENTS, UNATTENDED, Lab
 from tests.agents.supervised import Supervised
 from tests.support.waiting import eventually

@@ -20,7 +20,8 @@ from holdfast.agents.facts import (
     UsageRead,
 )
 from holdfast.agents.loader import load_profile
-from holdfast.agents.recognition import SESSION_VARIABLES, locate, strip_environment
+from holdfast.agents.recognition import locate, strip_environment
+from holdfast.agents.recognition_table import SESSION_VARIABLES
 from holdfast.agents.stream import StreamReader
 from holdfast.agents.transcript import TranscriptReader, find_transcript
 from tests.agents.lab import AGENTS, UNATTENDED, descendants, kill_tree
@@ -58,7 +59,7 @@ def test_C3_a_turn_is_read_from_stdout_and_transcript(lab, agent):
     path = find_transcript(profile, session.id, cwd=str(lab.work_dir), env=env)
     assert path is not None
     if profile.transcript is not None and profile.transcript.completion:
-        reader = TranscriptReader(profile, path, argv[1:], start=0)
+        reader = TranscriptReader(profile, path, argv[1:], is_new=True)
         seen = [*reader.poll(0.0), *reader.poll(60.0)]
         (proven,) = of_kind(seen, CompletionProven)
         assert not proven.is_error

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.stub_model import ANSWER, Steering, StubServer
+from tests.agents.stub_model import ANSWER, Call, Steering, StubServer, Turn
 
 QUERIES: dict[str, Any] = {
     "/v1/messages": lambda text: {"messages": [{"role": "user", "content": text}]},
@@ -69,6 +69,19 @@ def test_a_limit_says_when_to_come_back(url, path):
 
 def test_the_newest_prompt_steers():
     assert Steering.of("[[run: echo a]]\n[[delay: 0.5]] [[limit]]") == Steering(
-        command="echo a", delay_seconds=0.5, limit_seconds=60
+        calls=(Call("run", "echo a"),), delay_seconds=0.5, limit_seconds=60
     )
     assert Steering.of("no words") == Steering()
+
+
+def test_tools_are_asked_for_so_often_and_each_answer_has_its_tokens():
+    asked = Steering.of("[[run: echo a]] [[times: 3]] [[tokens: 1000 50]]")
+    assert (asked.times, asked.tokens_in, asked.tokens_out) == (3, 1000, 50)
+    assert [
+        bool(Turn(("[[run: a]] [[times: 2]]",), n, frozenset("x")).calls) for n in range(4)
+    ] == [
+        True,
+        True,
+        False,
+        False,
+    ]

@@ -41,6 +41,8 @@ TREE = {
     "HomeUnusable": ("Unavailable", "home-unusable", 6),
     "ProcessUnreadable": ("Unavailable", "process-unreadable", 6),
     "LockBusy": ("Unavailable", "lock-busy", 6),
+    "NoAnswer": ("Unavailable", "no-answer", 6),
+    "OtherNode": ("Unavailable", "other-node", 6),
     "Failed": ("HoldfastError", "failed", 1),
     "Bug": ("HoldfastError", "bug", 70),
 }
@@ -59,9 +61,7 @@ def drawn_tree(docstring: str) -> dict[str, str]:
     """name: parent, as the docstring draws it."""
     parents = {"HoldfastError": "Exception"}
     branch = ""
-    for indent, names in re.findall(
-        r"^([│ ]*)[├└]── ([A-Z]\w+(?:, [A-Z]\w+)*)", docstring, re.MULTILINE
-    ):
+    for indent, names in DRAWN.findall(docstring):
         for name in names.split(", "):
             parents[name] = branch if indent else "HoldfastError"
         if not indent:

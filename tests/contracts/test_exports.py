@@ -10,21 +10,28 @@ import pytest
 import holdfast
 
 PUBLIC = [
+    "Adjusted",
     "AlreadyRunning",
+    "Archived",
     "AsyncRun",
     "AsyncRuns",
     "Chunk",
+    "Cleaned",
     "Cleanup",
     "Delivery",
+    "Diagnosis",
+    "DoctorFinding",
     "EndedBy",
     "Event",
     "Failed",
     "Fate",
     "HoldfastError",
     "IdentityUnproven",
+    "InvalidOption",
     "Kind",
     "Look",
     "Loss",
+    "NoAnswer",
     "NotFound",
     "Outcome",
     "PidFile",
@@ -34,6 +41,9 @@ PUBLIC = [
     "Proof",
     "Recovered",
     "Refused",
+    "RemoteRun",
+    "Removed",
+    "Report",
     "Run",
     "RunInfo",
     "RunNotFound",
@@ -43,6 +53,8 @@ PUBLIC = [
     "StopCause",
     "Survivor",
     "Unavailable",
+    "Usage",
+    "UsageTotal",
     "Verdict",
     "WrongUse",
     "send_signal",
@@ -73,3 +85,19 @@ def test_importing_the_package_loads_none_of_its_modules():
         [sys.executable, "-c", ask], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.split() == []
+
+
+def test_dir_lists_the_public_names_and_loads_nothing():
+    ask = "import sys, holdfast; print(*dir(holdfast)); assert 'holdfast.manage' not in sys.modules"
+    done = subprocess.run(
+        [sys.executable, "-c", ask], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == sorted([*PUBLIC, "__version__"])
+
+
+@pytest.mark.parametrize(
+    "kind", [holdfast.Runs, holdfast.Run, holdfast.AsyncRuns, holdfast.AsyncRun]
+)
+def test_nothing_inner_leaks_from_the_library(kind):
+    shown = {name for name in dir(kind) if not name.startswith("_")}
+    assert not {name for name in shown if name.endswith("_steps")} | shown & {"run_of", "plain"}

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
+import threading
+from pathlib import Path
 
 import pytest
 
-from tests.support.features import OPTIONAL, PROBES, missing, needs
+from tests.support import waiting
+from tests.support.features import OPTIONAL, PROBES, missing, needs, packages
 from tests.support.leftovers import TestProcesses
-from tests.support.waiting import eventually
+from tests.support.waiting import (
+    eventually,
+    open_for_reader,
+    wait_for_exit,
+    wait_until_reaped,
+)
 
 FORK_AND_WAIT = "import os, time; os.fork() or (os.setsid(), print(flush=True)); time.sleep(600)"
 
@@ -59,6 +68,76 @@ def test_eventually_returns_the_value_or_says_what_it_last_saw():
         eventually(lambda: empty["a"], timeout=0)
 
 
+def test_a_change_of_a_watched_directory_is_not_waited_for_by_looking_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(waiting, "WATCHED_POLL_SECONDS", 50)
+    looks: list[bool] = []
+
+    def look() -> bool:
+        looks.append((tmp_path / "later" / "file").exists())
+        if len(looks) == 1:
+            threading.Timer(0.05, (tmp_path / "later").mkdir).start()
+        if len(looks) == 2:
+            threading.Timer(0.05, (tmp_path / "later" / "file").touch).start()
+        return looks[-1]
+
+    # What comes into being is watched from the next look on.
+    paths = [tmp_path, tmp_path / "later"]
+    assert eventually(look, timeout=40, watching=lambda: paths)
+    assert len(looks) == 3
+
+
+def test_the_end_of_a_process_and_its_reaping_are_awaited():
+    with subprocess.Popen(["sleep", "600"]) as process:
+        with pytest.raises(AssertionError, match="has ended"):
+            wait_for_exit(process.pid, timeout=0)
+        process.kill()
+        wait_for_exit(process.pid)
+        with pytest.raises(AssertionError, match="is reaped"):
+            wait_until_reaped(process.pid, timeout=0)
+        process.wait()
+        wait_until_reaped(process.pid)
+        wait_for_exit(process.pid)
+
+
+def test_a_reader_of_a_fifo_is_awaited(tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with pytest.raises(AssertionError, match="a reader"):
+        open_for_reader(fifo, timeout=0.01)
+    with subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE) as reader:
+        with open(open_for_reader(fifo), "wb") as writer:
+            writer.write(b"hello")
+        assert reader.communicate()[0] == b"hello"
+
+
+TESTS = Path(__file__).parents[1]
+FOR_EVER = 60  # what a program does that has nothing else to do
+
+
+def _unexplained_sleeps(source: str) -> list[int]:
+    """Lines with a sleep of 0.2 s or more and no comment that says why."""
+    lines = source.splitlines()
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    sleeps = [call for call in calls if call.args and ast.unparse(call.func).endswith("sleep")]
+    return [
+        call.lineno
+        for call in sleeps
+        if isinstance(call.args[0], ast.Constant)
+        and 0.2 <= float(str(call.args[0].value)) < FOR_EVER
+        and "  # " not in lines[call.lineno - 1]
+    ]
+
+
+def test_a_sleep_says_why_time_itself_is_what_is_tested():
+    found = {path: _unexplained_sleeps(path.read_text()) for path in TESTS.rglob("*.py")}
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+def test_a_sleep_without_a_reason_is_noticed():
+    assert _unexplained_sleeps("time.sleep(1)\nsleep(0.2)\ntime.sleep(0.1)\n") == [1, 2]
+    assert _unexplained_sleeps("time.sleep(1)  # the time over which nothing may happen\n") == []
+
+
 @pytest.mark.parametrize("feature", sorted(PROBES))
 def test_a_missing_feature_skips_here_and_fails_in_ci(feature, monkeypatch):
     monkeypatch.setitem(PROBES, feature, lambda: "planted")
@@ -73,6 +152,12 @@ def test_a_missing_feature_skips_here_and_fails_in_ci(feature, monkeypatch):
             needs(feature)
     finally:
         missing.cache_clear()
+
+
+@pytest.mark.parametrize("program", sorted(packages()))
+def test_a_missing_program_is_named_with_its_package(program, monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert f"apt-get install {packages()[program]}" in str(PROBES[program]())
 
 
 def test_the_command_line_fixture_reports_bytes_and_exit_code(holdfast):

@@ -36,15 +36,18 @@ FORBIDDEN = {
 }
 # Every shim has memory of its own for what it loads: these are for the runs that need them.
 NOT_LEAN = {"collections", "enum", "functools", "json", "re", "signal"}
+# How options are read and checked: for the process that asks, not for the shim.
+OF_THE_ASKER = {"holdfast.manage.starting.option_values", "holdfast.run.units"}
 NEED_MORE = {
-    "holdfast.shim.agent_watch",  # reads the agent's stream
-    "holdfast.shim.screen",  # for --pty
-    "holdfast.shim.terminal",
+    "holdfast.shim.watching.agent_watch",  # reads the agent's stream
+    "holdfast.shim.watching.spending",  # what it says there about its tokens
+    "holdfast.shim.pty.terminal",  # for --pty
 }
 LAUNCH_PATH = [
     "__init__",
     "errors",
     "lean",
+    "options",
     "record",
     "process/libc",
     "process/procfs",
@@ -52,12 +55,17 @@ LAUNCH_PATH = [
     "process/identity",
     "process/signals",
     "process/tree",
-    "process/sampling",
-    "process/workload",
+    "process/tree_stop",
+    "process/sampling/*",
+    "process/workload/*",
     "run/*",
+    "run/anomalies/*",
     "shim/*",
+    "shim/watching/*",
+    "shim/pty/*",
+    "manage/run",
     "manage/runs",
-    "manage/launch",
+    "manage/starting/launch",
     "manage/views",
     "cli/__init__",
     "cli/run",
@@ -112,6 +120,13 @@ def test_a_launch_module_imports_nothing_costly(module):
 def test_what_every_shim_loads_is_lean(module):
     loaded = NOT_LEAN & _loaded(SOURCE, module)
     assert bool(loaded) == (module in NEED_MORE), loaded
+
+
+@pytest.mark.parametrize(
+    "module", [name for name in _launch_modules() if name.startswith("holdfast.shim.")]
+)
+def test_no_shim_loads_what_reads_options(module):
+    assert not OF_THE_ASKER & _loaded(SOURCE, module)
 
 
 def test_the_launch_path_was_found():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,9 @@ def _defined(body: list[ast.stmt]) -> set[str]:
     return names
 
 
-DEFINED = {module: _defined(ast.parse(path.read_text()).body) for module, path in SOURCES.items()}
+@functools.cache
+def _names_of(module: str) -> set[str]:
+    return _defined(ast.parse(SOURCES[module].read_text()).body)
 
 
 def borrowed(source: str) -> list[str]:
@@ -53,7 +56,7 @@ def borrowed(source: str) -> list[str]:
         for node in imports
         if node.module in SOURCES and node.module != "holdfast"
         for alias in node.names
-        if alias.name not in DEFINED[node.module]
+        if alias.name not in _names_of(node.module)
         and f"{node.module}.{alias.name}" not in SOURCES
         and (node.module, alias.name) not in DOORS
     ]
@@ -79,6 +82,6 @@ def test_the_public_names_come_from_where_they_are_defined():
     import holdfast
 
     wrong = [
-        name for name, home in holdfast._HOMES.items() if name not in DEFINED[f"holdfast.{home}"]
+        name for name, home in holdfast._HOMES.items() if name not in _names_of(f"holdfast.{home}")
     ]
     assert wrong == []

@@ -45,9 +45,29 @@ def test_the_legend_of_the_tests_has_every_scenario_and_no_other():
     assert set(told) == held
 
 
-def test_the_readme_of_the_tests_names_files_that_exist():
-    text = (ROOT / "tests/README.md").read_text()
-    names = set(re.findall(r"`(?:support/)?(\w+\.py)`", text))
-    missing = [name for name in names if not any((ROOT / "tests").rglob(name))]
-    assert names
-    assert missing == []
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "tests/README.md",
+    ROOT / "bench/README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+EXAMPLES = frozenset({"train.py", "x.py"})  # programs of a user
+NAMED = re.compile(r"(?<![\w./-])((?:[\w*-]+/)*[\w*-]+\.py)\b")
+
+
+def _missing(text: str) -> list[str]:
+    """Python files that a text names, whole or from some folder on, and that are not there."""
+    folders = [ROOT / name for name in ("src", "tests", "bench", "scripts")]
+    there = [path for folder in folders for path in folder.rglob("*.py")]
+    named = set(NAMED.findall(text)) - EXAMPLES
+    return sorted(name for name in named if not any(path.match(name) for path in there))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_file_that_a_page_names_exists(page):
+    assert _missing(page.read_text()) == []
+
+
+def test_a_file_that_does_not_exist_is_noticed():
+    assert _missing("`manage/gone.py` and `process/procfs.py`, `proc_*.py`") == ["manage/gone.py"]
+    assert _missing("see `gone.py`") == ["gone.py"]

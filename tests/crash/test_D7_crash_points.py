@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.run.crashpoints import points
+from holdfast.run.crashpoints import POINTS
 from tests.support.crash_trials import crash_trials
 from tests.support.trials import trial
 
@@ -21,4 +21,5 @@ def test_D7_dies_at(crash, tmp_path):
 
 
 def test_D7_every_point_has_a_trial():
-    assert {crash.point for crash in TRIALS} == set(points())
+    here = {point for point in POINTS if not point.startswith("submitter.")}  # tests/fleet
+    assert {crash.point for crash in TRIALS} == here

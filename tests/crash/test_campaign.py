@@ -1,4 +1,4 @@
-"""The short forms of the fault campaign and of the bench of a long history."""
+"""The short forms of the fault campaign and of the bench of many runs."""
 
 from __future__ import annotations
 
@@ -25,3 +25,11 @@ def test_D7_a_short_campaign_finds_no_violation():
     assert "faults" in done.stdout
     for row in ("wrong signals", "invented endings", "lost output", "names left blocked"):
         assert table[row] == "0"
+
+
+def test_a_short_bench_of_scale_finds_nothing_wrong_and_nothing_left_over():
+    done = _bench("bench.scale", "--quick")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "no bar is judged; 0 wrong or left over"
+    for part in ("ls --all -n 50", "usage --by day", "PSS of a shim among", "`stop` of"):
+        assert part in done.stdout

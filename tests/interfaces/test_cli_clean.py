@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.manage import tidying
-from holdfast.manage.config import Retention
-from holdfast.manage.retention import Fate, clean, find_surplus
+from holdfast.manage.removal import retention_due
+from holdfast.manage.removal.retention import RetentionFate, clean, find_surplus
 from holdfast.manage.runs import Runs
+from holdfast.manage.starting.config import Retention
 from holdfast.run.directory import RunDirectory
 from holdfast.run.home import Home
 from tests.support.history import DAY, make_ended, make_history, template_of
@@ -99,7 +99,7 @@ def test_a_member_that_is_alive_is_told_as_refused(holdfast, home):
     events = [*template["events"][:-2], event, ending]
     make_ended(home, {**template, "events": events}, time.time() - DAY, "left")
     told = {one.name: one for one in clean(home, Retention(keep=0))}
-    assert told["left"].fate is Fate.REFUSED
+    assert told["left"].fate is RetentionFate.REFUSED
     assert str(alive["pid"]) in told["left"].evidence
     stop(holdfast, "sleeper")
 
@@ -130,7 +130,7 @@ def test_a_start_has_a_full_house_cleaned_in_the_background(home, monkeypatch, t
     (config / "holdfast").mkdir(parents=True)
     (config / "holdfast" / "config.toml").write_text("[retention]\nkeep = 3\n")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(config))
-    monkeypatch.setattr(tidying, "RUNS_BEFORE", 8)
+    monkeypatch.setattr(retention_due, "RUNS_BEFORE", 8)
     make_history(home, 3)
     template = template_of(home)  # a start as well: the cleaner must not come while runs are made
     Runs(home.path).start(["true"], name="a").wait(30)

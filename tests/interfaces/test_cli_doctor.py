@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import doctor, doctor_kernel, doctor_machine, findings
-from holdfast.manage import logout
-from holdfast.process import here, libc, pidfd, procfs
+from holdfast.manage.doctor import checks, findings, kernel, machine
+from holdfast.manage.starting import logout
+from holdfast.process import cgroups, libc, pidfd, procfs, this_host
 from tests.support.cli_scenes import command_line
 from tests.support.features import needs
 from tests.support.kernel_lab import Place, run_in
@@ -67,6 +67,20 @@ def test_where_no_inotify_instance_is_left_that_is_said(holdfast):
     assert found["inotify"]["status"] == "missing"
     assert "of 0 instances" in found["inotify"]["says"]
     assert "max_user_instances" in found["inotify"]["fix"]
+
+
+def test_a_limit_on_the_size_of_files_is_not_blamed_on_inotify(holdfast):
+    words = ["sh", "-c", 'ulimit -f 0; exec "$0" "$@"', *holdfast.argv("doctor", "--json")]
+    read, write = os.pipe()
+    with subprocess.Popen(words, stdout=write) as process, open(read, "rb") as said:
+        os.close(write)
+        found = {one["name"]: one for one in json.loads(said.read())["findings"]}
+        assert process.wait(60) == 1
+    assert found["state"]["status"] == "fail"
+    assert "File too large" in found["state"]["says"]
+    assert "ulimit -f" in found["state"]["fix"]
+    assert "not tried" in found["inotify"]["says"]
+    assert found["inotify"]["fix"] is None
 
 
 def test_quiet_says_only_what_fails(holdfast, tmp_path):
@@ -136,16 +150,16 @@ class TestLessCapableKernels:
 
     def test_without_inodes(self, monkeypatch):
         monkeypatch.setattr(pidfd, "_has_inodes", False)
-        found = doctor_kernel.identity(doctor.child)
+        found = kernel.identity(checks.child)
         assert found.status is findings.Status.MISSING
         assert "start ticks" in found.says
         assert found.fix
-        assert doctor_kernel.handle(doctor.child).status is findings.Status.MISSING
-        assert doctor_kernel.gate(doctor.child).status is findings.Status.OK
+        assert kernel.handle(checks.child).status is findings.Status.MISSING
+        assert kernel.gate(checks.child).status is findings.Status.OK
 
     def test_without_exit_information(self, monkeypatch):
         monkeypatch.setattr(pidfd, "_INFO_EXIT", 1 << 40)
-        found = doctor_kernel.exit_status(doctor.child)
+        found = kernel.exit_status(checks.child)
         assert found.status is findings.Status.MISSING
         assert "lost" in found.says
 
@@ -156,44 +170,45 @@ class TestLessCapableKernels:
 
         for name in ("pidfd_by_inode", "set_child_subreaper", "boottime_timer", "reserve_room"):
             monkeypatch.setattr(libc, name, absent)
-        found = doctor._try(probe, dict(doctor.probes())[probe])
+        found = checks.try_one(probe, dict(checks.probes())[probe])
         assert found.status is not findings.Status.OK
         assert "not implemented" in found.says
 
     def test_without_children_files(self, monkeypatch):
         monkeypatch.setattr(procfs, "has_children_files", lambda: False)
-        assert doctor_kernel.children(doctor.child).status is findings.Status.MISSING
+        assert kernel.children(checks.child).status is findings.Status.MISSING
 
     def test_without_a_known_time_namespace(self, monkeypatch):
-        place = here.place().replace(ticks_offset=None)
-        monkeypatch.setattr(here, "place", lambda: place)
-        assert doctor_kernel.ticks(doctor.child).status is findings.Status.MISSING
+        place = this_host.place().replace(ticks_offset=None)
+        monkeypatch.setattr(this_host, "place", lambda: place)
+        assert kernel.ticks(checks.child).status is findings.Status.MISSING
 
     def test_where_locks_lie(self, monkeypatch):
         from holdfast.run.locks import HeldLock
 
         monkeypatch.setattr(
-            doctor_machine,
+            machine,
             "take_lock",
             lambda path: HeldLock(path, os.open(path, os.O_RDWR | os.O_CREAT)),
         )
-        found = doctor_machine.state()
+        found = machine.state()
         assert found.status is findings.Status.FAIL
         assert "lock" in found.says
 
 
 def test_limits_of_control_groups_are_shown(monkeypatch, tmp_path):
-    (tmp_path / "memory" / "a").mkdir(parents=True)
+    for place in ("memory/a", "a"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "cgroup.procs").touch()
     (tmp_path / "memory" / "a" / "memory.limit_in_bytes").write_text(str(2 << 30))
-    (tmp_path / "a").mkdir()
     (tmp_path / "a" / "pids.max").write_text("300\n")
     (tmp_path / "a" / "memory.max").write_text("max\n")
-    monkeypatch.setattr(doctor_machine, "_CGROUP_ROOT", str(tmp_path))
+    monkeypatch.setattr(cgroups, "_USUAL_MOUNT", str(tmp_path))
     monkeypatch.setattr(procfs, "read", lambda *_: b"4:memory:/a\n0::/a\n")
-    found = doctor_machine.control_groups()
+    found = machine.control_groups()
     assert found.says == "v1 and v2: at most 2G memory, at most 300 processes"
     monkeypatch.setattr(procfs, "read", lambda *_: b"0::/a\n")
-    assert doctor_machine.control_groups().says == "v2: at most 300 processes"
+    assert machine.control_groups().says == "v2: at most 300 processes"
 
 
 SESSION = "/user.slice/user-1000.slice/session-3.scope"

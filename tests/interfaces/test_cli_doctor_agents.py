@@ -28,8 +28,9 @@ def test_what_is_here_what_is_broken_and_what_is_missing(holdfast, programs, tmp
     assert "ok claude 1.2.3 (its profile was checked with " in said
     assert f"{tmp_path}/bin/claude" in "".join(done.stdout.split())
     assert "sees session (stdout), completion (stdout, transcript)" in said
-    assert "usage (tokens, cost)" in said
-    assert "when run with --output-format stream-json --verbose; can resume by session id" in said
+    assert "usage (tokens while it works, cost)" in said
+    assert "when run with --output-format stream-json --verbose; holds max-tokens" in said
+    assert "max-cost by its own --max-budget-usd; can resume by session id" in said
     assert "-- codex" in said
     assert "does not work: --version: exit code 3, 'oops'" in said
     assert "-- gemini Gemini CLI is not on PATH fix: npm install -g @google/gemini-cli" in said
@@ -48,10 +49,14 @@ def test_json_has_every_agent_and_plain_doctor_none(holdfast, programs):
     assert codex["sees"] == {
         "session": "stdout",
         "completion": "stdout, transcript",
-        "usage": "tokens",
+        "usage": "tokens while it works",
+        "budget": "max-tokens",
         "limit": "stdout",
         "resume": "by session id",
     }
+    # A7: of aider only the cost is known.
+    assert agents["aider"]["sees"]["usage"] == "cost"
+    assert agents["aider"]["sees"]["budget"] == "max-cost"
     assert agents["claude"]["path"] is None
     assert "agents" not in holdfast("doctor", "--json").json
 

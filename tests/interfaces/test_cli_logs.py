@@ -250,7 +250,7 @@ def test_pretty_makes_an_agents_stream_readable(holdfast, runs):
     _end(runs, "echo", "plain", name="y")
     plain = holdfast("logs", "--pretty", "y", expect=0)
     assert plain.stdout == "plain\n"
-    assert "no known agent" in plain.stderr
+    assert "not the run of an agent" in plain.stderr
 
 
 def test_a_reader_that_leaves_ends_it_quietly(holdfast, runs):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.cli import COMMANDS, Asked, available, load
-from holdfast.cli.quick import read_quickly
+from holdfast.cli.arguments.fast_args import read_quickly
 from holdfast.errors import WrongUse
 
 LINES = [

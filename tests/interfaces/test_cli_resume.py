@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import running
 from tests.support.pretend_claude import install
-from tests.support.running import events_of, info_of, start_all, stop
+from tests.support.running import events_of, info_of, start_all, stop, wait_for
 from tests.support.waiting import eventually
 
 ended: Callable[[str], Any] = running.ended  # what is null in it fails a test anyhow
@@ -30,7 +30,7 @@ def _turn(holdfast, claude, prompt, *options, name="a"):
 
 
 def _in_session(name):
-    return eventually(lambda: info_of(name).session, why=f"{name} names its session")
+    return wait_for(name, lambda info: info.session, why=f"{name} names its session")
 
 
 def test_a_session_goes_on_in_a_new_run(holdfast, claude):

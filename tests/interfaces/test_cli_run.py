@@ -20,28 +20,14 @@ from tests.support.running import (
     environment_of,
     in_foreground,
     info_of,
-    is_alive,
     output_of,
     run_of,
     stop,
+    wait_for,
     wait_for_output,
 )
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, wait_for_exit
 from tests.support.watched import PYTHON
-
-
-@pytest.fixture
-def config(tmp_path, monkeypatch):
-    """Writes config.toml where Holdfast looks for it."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-
-    def write(text: str):
-        path = tmp_path / "config" / "holdfast" / "config.toml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        return path
-
-    return write
 
 
 def test_the_name_alone_is_on_stdout(holdfast):
@@ -90,7 +76,7 @@ def test_the_command_is_needed_and_unknown_options_are_refused(holdfast):
         (["--timeout", "soon"], "a duration"),
         (["--timeout", "0"], "more than 0"),
         (["--memory-max", "lots"], "a size"),
-        (["--restart", "always"], "no or on-failure"),
+        (["--restart", "sometimes"], "on-failure"),
         (["--leftovers", "eat"], "stop or keep"),
         (["--stop-signal", "SIGFOO"], "signal"),
         (["--done-when", "("], "regular expression"),
@@ -277,7 +263,7 @@ def test_a_configuration_in_the_working_directory_is_not_read(holdfast, tmp_path
         ("[preset.x]\npty = 1", "preset.x.pty"),
         ("[preset.x.env]\nA = 1", "preset.x.env.A"),
         ("[preset]\nx = 1", "preset.x"),
-        ('[defaults]\nrestart = "always"', "defaults.restart"),
+        ('[defaults]\nrestart = "sometimes"', "defaults.restart"),
         ('[defaults]\nrequire-workload = "yes"', "defaults.require-workload"),
         ("[retention]\nkeep = -1", "retention.keep"),
         ('[retention]\nkeep = "few"', "retention.keep"),
@@ -426,7 +412,7 @@ def test_foreground_survives_its_shim(holdfast):
     with in_foreground(
         holdfast, "-n", "a", "--stdin", "pipe", "sh", "-c", "read x; exit 4"
     ) as process:
-        eventually(lambda: info_of("a").state == "running", ignoring=(Exception,))
+        wait_for("a", lambda info: info.state == "running")
         shim = kill_shim("a")
         eventually(lambda: _has_another_shim("a", shim["token"]), why="it was adopted")
         holdfast("send", "a", "x", expect=0)
@@ -520,10 +506,6 @@ def agent(tmp_path):
     return path
 
 
-def _has_session(name: str) -> bool:
-    return info_of(name).session is not None
-
-
 def test_resume_goes_on_with_the_session_and_one_at_a_time(holdfast, agent):
     words = ["-p", "first", "--output-format", "stream-json", "--verbose", "--model", "x"]
     holdfast("run", "-n", "a", agent, *words, expect=0)
@@ -559,7 +541,7 @@ def test_resume_is_refused_while_anything_of_the_tree_lives(holdfast, agent):
     assert error["code"] == "still-alive"
     assert str(left) in error["message"]
     os.kill(left, signal.SIGKILL)
-    eventually(lambda: not is_alive(left))
+    wait_for_exit(left)
     holdfast("resume", "a", expect=0)
     ended("a")
 

@@ -121,7 +121,7 @@ def test_D6_a_record_of_a_later_version(holdfast, runs):
     rewrite_spec(run, schema=99)
     page = _lines(holdfast("status", run.id, expect=0).stdout)
     assert "unknown" in page["headline"]
-    assert "version 99" in page["evidence"]
+    assert "version 99" in page["why"]
     document = holdfast("status", run.id, "--json", expect=0).json
     assert document["state"] == "unknown"
     assert document["command"] is None
@@ -240,7 +240,7 @@ def test_an_answer_that_is_an_error_is_exit_1(holdfast, runs):
 
 def test_no_result_says_why(holdfast, runs):
     _end(runs, "true", name="plain")
-    assert "no known agent" in holdfast("result", "plain", expect=1).stderr
+    assert "not the run of an agent" in holdfast("result", "plain", expect=1).stderr
     run = _end(runs, "true", name="silent")
     rewrite_spec(run, agent="claude")
     assert "without an answer" in holdfast("result", "silent", expect=1).stderr

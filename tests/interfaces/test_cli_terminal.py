@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.cli import terminal
-from holdfast.manage import units
+from holdfast.cli.text import terminal
+from holdfast.manage import plaintext
 from holdfast.manage.plaintext import printable
+from holdfast.run import units
 
 
 @pytest.mark.parametrize(
@@ -68,8 +69,8 @@ def test_printable_text_moves_no_cursor_and_can_be_encoded(text):
 
 @given(st.text(max_size=30).map(printable), st.integers(1, 20))
 def test_cut_text_fits(text, room):
-    assert terminal.width(terminal.cut(text, room)) <= room
-    assert terminal.width(text) > room or terminal.cut(text, room) == text
+    assert plaintext.width(plaintext.cut(text, room)) <= room
+    assert plaintext.width(text) > room or plaintext.cut(text, room) == text
 
 
 class Screen(io.StringIO):
@@ -91,7 +92,7 @@ HEAD = ["NAME", "STATE", "AGE", "NOTE"]
 def test_a_table_fits_the_screen_and_lines_up(monkeypatch):
     use_screen(monkeypatch)
     lines = terminal.table(HEAD, ROWS, right=["AGE"])
-    assert [terminal.width(line) for line in lines] == [27, 80, 28]
+    assert [plaintext.width(line) for line in lines] == [27, 80, 28]
     assert lines[0] == "NAME     STATE    AGE  NOTE"
     assert lines[1].endswith("x…")
     assert lines[2] == "日本     ended     3h  short"
@@ -121,7 +122,7 @@ def test_columns_come_from_the_environment_if_they_make_sense(monkeypatch, given
 
 def test_home_is_shown_short(monkeypatch):
     monkeypatch.setenv("HOME", "/home/me")
-    assert terminal.home_path("/home/me/src") == "~/src"
-    assert terminal.home_path("/home/meander") == "/home/meander"
+    assert plaintext.home_path("/home/me/src") == "~/src"
+    assert plaintext.home_path("/home/meander") == "/home/meander"
     monkeypatch.setenv("HOME", "/")
-    assert terminal.home_path("/etc") == "/etc"
+    assert plaintext.home_path("/etc") == "/etc"

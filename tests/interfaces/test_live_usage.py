@@ -9,7 +9,7 @@ from holdfast.manage.info import RunInfo
 from holdfast.manage.runs import Runs
 from tests.support.cli import CommandLine
 from tests.support.recovering import kill_shim
-from tests.support.running import info_of, settled, stop
+from tests.support.running import info_of, settled, stop, wait_for
 from tests.support.waiting import eventually
 
 _MEGABYTES = 48
@@ -91,9 +91,9 @@ def test_what_was_used_is_known_while_nobody_supervises_and_by_whoever_takes_ove
     spins = "import time\nwhile True: time.sleep(0.05)"
     words = ("--sample-interval", "0.2s", sys.executable, "-c", spins)
     holdfast("run", "-n", "a", *words, expect=0)
-    eventually(lambda: info_of("a").usage, why="it is measured")
+    wait_for("a", lambda info: info.usage, why="it is measured")
     kill_shim("a")
-    eventually(lambda: info_of("a").now is None, why="the newest sample is too old to be now")
+    wait_for("a", lambda info: info.now is None, why="the newest sample is too old to be now")
     left = info_of("a").usage
     assert left is not None
     assert left["cpu_seconds"] is not None

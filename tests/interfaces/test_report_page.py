@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.manage.report.page import page
 from holdfast.run.events import Kind
 from tests.support.chromium import Page, a_page
 from tests.support.features import needs
@@ -17,6 +16,7 @@ from tests.support.report_scenes import (
     hostile,
     identity,
     nobody,
+    page_of,
     sample,
     seen,
     unresolved,
@@ -58,7 +58,7 @@ def eventful() -> str:
         ended(60.0, "stopped"),
     )
     wanted = {"sample_interval_seconds": 1.0, "memory_max_bytes": 600 << 20}
-    return page(seen(rows, events, wanted=wanted))
+    return page_of(seen(rows, events, wanted=wanted))
 
 
 def write(tmp_path: Path, text: str) -> Path:
@@ -131,7 +131,7 @@ def test_it_says_everything_without_javascript(browser, tmp_path):
         "memory_growth",
         "Attempts",
         "exit 1",
-        "highest 167 MiB at 39s",
+        "at most 167 MiB, at 39s",
         "limit 600 MiB",
         "unresolved for 2.0s: it was not known which process is the workload",
         "no process for 2.0s: no process was alive",
@@ -169,7 +169,7 @@ def _contrast(one: str, other: str) -> float:
 
 
 def test_nothing_that_a_process_calls_itself_runs(browser, tmp_path):
-    text = page(hostile())
+    text = page_of(hostile())
     browser.open(write(tmp_path, text))
     assert browser.complaints == []
     assert browser.look("document.scripts.length") == 2
@@ -187,8 +187,8 @@ def test_what_slipped_in_would_not_run_either(browser, tmp_path):
 
 def test_a_long_trace_and_an_empty_one_are_shown(browser, tmp_path):
     rows = [sample(float(t), 900 if t == 7777 else 10) for t in range(20_000)]
-    browser.open(write(tmp_path, page(seen(rows, happened(ended(19_999.0))))))
-    assert "highest 900 MiB at 2h9m" in browser.look("document.body.innerText")
-    browser.open(write(tmp_path, page(seen([], happened(ended(3.0))))))
-    assert "Nothing was measured" in browser.look("document.body.innerText")
+    browser.open(write(tmp_path, page_of(seen(rows, happened(ended(19_999.0))))))
+    assert "at most 900 MiB, at 2h9m" in browser.look("document.body.innerText")
+    browser.open(write(tmp_path, page_of(seen([], happened(ended(3.0))))))
+    assert "nothing was measured" in browser.look("document.body.innerText")
     assert browser.complaints == []

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.manage.cursor import SETTLE_SECONDS
-from holdfast.manage.events import all_events
+from holdfast.manage.reading.cursor import SETTLE_SECONDS
+from holdfast.manage.reading.events import all_events
 from holdfast.process.clock import iso_time
 from holdfast.run.home import Home
 from holdfast.run.names import CROCKFORD

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from holdfast.errors import InvalidPidFile, InvalidToken
 from holdfast.process import portable
 from holdfast.process.identity import ProcessIdentity
-from holdfast.process.pidrecord import LARGEST, parse_record, write_record
+from holdfast.process.pidfile_format import LARGEST, parse_record, write_record
 from holdfast.process.verdict import Verdict
 
 PIDS = st.integers(1, 2**31 - 1)

@@ -35,11 +35,13 @@ def test_fields_are_found_behind_any_name(
     assert stat.ppid == fields[4 - 4]
     assert stat.pgrp == fields[5 - 4]
     assert stat.session == fields[6 - 4]
-    assert stat.utime_ticks == fields[14 - 4]
-    assert stat.stime_ticks == fields[15 - 4]
+    assert stat.has_execed == (fields[9 - 4] & 0x40 == 0)
+    assert stat.cpu_ticks == fields[14 - 4] + fields[15 - 4]
+    assert stat.waited_ticks == fields[16 - 4] + fields[17 - 4]
     assert stat.threads == fields[20 - 4]
     assert stat.start_ticks == fields[22 - 4]
-    assert stat.rss_pages == fields[24 - 4]
+    assert stat.rss_bytes == fields[24 - 4] * os.sysconf("SC_PAGE_SIZE")
+    assert stat.stack_start == (fields[28 - 4] if fields[28 - 4] > 1 else None)
 
 
 @given(st.sampled_from(LETTERS), numbers, st.sampled_from([0, 1]), st.integers(0, 2**16 - 1))
@@ -79,9 +81,7 @@ def test_line_cut_anywhere_is_never_misread(comm: bytes, length: int) -> None:
     except ProcessUnreadable:
         return
     # Cut inside the last number that is needed, nothing can show it; the rest must be right.
-    assert stat.replace(rss_pages=expected.rss_pages, exit_status=None) == expected.replace(
-        exit_status=None
-    )
+    assert stat.replace(stack_start=expected.stack_start) == expected
 
 
 def test_own_stat_agrees_with_the_system() -> None:
@@ -89,4 +89,5 @@ def test_own_stat_agrees_with_the_system() -> None:
     assert (stat.pid, stat.ppid) == (os.getpid(), os.getppid())
     assert (stat.pgrp, stat.session) == (os.getpgrp(), os.getsid(0))
     assert stat.state is ProcessState.RUNNING
-    assert stat.rss_pages > 100
+    assert stat.rss_bytes > 100 * 4096
+    assert stat.has_execed

@@ -12,21 +12,23 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.errors import InvalidName, InvalidOption, RunNotFound
+from holdfast.options import Wanted
+from holdfast.process.identity import ProcessIdentity
 from holdfast.run.claims import claim_name
 from holdfast.run.directory import RunDirectory
-from holdfast.run.eventlog import EventLog, read_events
-from holdfast.run.events import Event, Kind
+from holdfast.run.event_log import EventLog, LoggedEvent, read_events
+from holdfast.run.events import Kind, check_facts
 from holdfast.run.facts import Phase
 from holdfast.run.home import Home
 from holdfast.run.lifecycle import Folder, fold
 from holdfast.run.locks import take_lock
-from holdfast.run.names import NAME, check_name, is_id, new_id, valid_name
+from holdfast.run.names import check_name, is_id, new_id, valid_name
 from holdfast.run.outcomes import Outcome, StopCause, decide_outcome
 from holdfast.run.output import LineCarrier, read_from
-from holdfast.run.quantities import parse_duration, parse_size
 from holdfast.run.redaction import redact_argv, redact_text
 from holdfast.run.references import resolve
-from holdfast.run.spec import RunSpec, Wanted
+from holdfast.run.spec import RunSpec
+from holdfast.run.units import parse_duration, parse_size
 
 scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=8)
 values = st.recursive(
@@ -35,18 +37,31 @@ values = st.recursive(
     max_leaves=6,
 )
 HEAD = {"seq", "at", "boottime", "kind"}
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"  # what `valid_name` looks for without compiling it
+processes = st.builds(
+    lambda pid, seen: {**seen, **ProcessIdentity(pid, 5, 7).to_json()},
+    st.integers(1, 4),
+    st.dictionaries(st.sampled_from(["comm", "exe", "cmdline", "state"]), values),
+)
 REQUIRED: dict[Kind, dict[str, st.SearchStrategy]] = {
-    Kind.SUPERVISED: {"shim": st.just({"pid": 1})},
-    Kind.ATTEMPT_STARTED: {"attempt": st.integers(1, 9), "root": st.just({"pid": 2})},
+    Kind.SUPERVISED: {"shim": processes, "previous_shim": st.none() | processes},
+    Kind.ATTEMPT_STARTED: {"attempt": st.integers(1, 9), "root": processes},
+    Kind.WORKLOAD_RESOLVED: {
+        "workload": st.none() | processes,
+        "wrappers": st.none() | st.lists(processes, max_size=2),
+    },
+    Kind.ROOT_EXITED: {"heir": st.none() | processes},
     Kind.MEMBERS_SEEN: {
         "members": st.lists(st.fixed_dictionaries({"token": values, "comm": values}), max_size=3)
     },
     Kind.STOP_BEGUN: {"cause": st.sampled_from([cause.value for cause in StopCause])},
     Kind.OUTPUT_TRIMMED: {"first_byte": st.integers(0, 2**40)},
+    Kind.PAUSED: {"stopped": st.lists(st.text(max_size=5), max_size=3)},
     Kind.WATCHING: {"degraded": st.lists(st.text(max_size=5), max_size=3)},
     Kind.ENDED: {"outcome": st.sampled_from([outcome.value for outcome in Outcome])},
 }
 KNOWN_FACTS = ["exit_code", "signal", "wrappers", "workload", "token", "how", "previous_shim"]
+KNOWN_FACTS += ["shim", "root", "heir", "log_bytes", "core_dumped", "outlives_root", "ended_at"]
 
 
 @st.composite
@@ -57,24 +72,23 @@ def facts_of(draw: st.DrawFn, kind: Kind) -> dict:
 
 
 @st.composite
-def logs(draw: st.DrawFn) -> list[Event]:
+def logs(draw: st.DrawFn) -> list[LoggedEvent]:
     kinds = draw(st.lists(st.sampled_from(list(Kind)), max_size=12))
     return [
-        Event(number, f"t{number}", float(number), kind, draw(facts_of(kind)))
+        LoggedEvent(number, f"t{number}", float(number), kind, draw(facts_of(kind)))
         for number, kind in enumerate(kinds, 1)
     ]
 
 
 @given(logs())
-@example([Event(1, "t1", 1.0, Kind.WORKLOAD_RESOLVED, {"workload": 1})])
-def test_any_events_fold_and_an_ended_run_stays_as_it_ended(log: list[Event]):
+def test_any_events_fold_and_an_ended_run_stays_as_it_ended(log: list[LoggedEvent]):
     folder, ending = Folder(), None
     for event in log:
         folder.apply(event)
         facts = folder.facts
         if ending is not None:
             # A survivor may be stopped, and a fault met, after the ending was recorded.
-            changed = {"ignored", "last_seq", "last_at", "last_boottime", "cleanup", "faults"}
+            changed = {"last_seq", "last_at", "cleanup", "faults"}
             same = [name for name in facts._fields if name not in changed]
             assert [getattr(facts, name) for name in same] == [
                 getattr(ending, name) for name in same
@@ -86,8 +100,26 @@ def test_any_events_fold_and_an_ended_run_stays_as_it_ended(log: list[Event]):
     assert folder.facts.has_ended == any(event.kind is Kind.ENDED for event in log)
 
 
+@given(
+    st.sampled_from(list(Kind)),
+    st.dictionaries(st.sampled_from(KNOWN_FACTS), values | processes, max_size=4),
+)
+@example(Kind.WORKLOAD_RESOLVED, {"workload": 1})
+@example(Kind.WORKLOAD_RESOLVED, {"workload": {"token": "hf1.1"}})
+@example(Kind.ROOT_EXITED, {"heir": {}})
+def test_D6_any_facts_are_refused_as_damage_or_fold(kind: Kind, facts: dict):
+    event = LoggedEvent(1, "t1", 1.0, kind, facts)
+    try:
+        check_facts(kind, facts)
+    except ValueError:
+        return
+    assert fold([event]).named_tokens() is not None
+
+
 @given(logs(), st.data())
-def test_D6_any_prefix_of_a_log_is_read_and_never_ends_early(log: list[Event], data: st.DataObject):
+def test_D6_any_prefix_of_a_log_is_read_and_never_ends_early(
+    log: list[LoggedEvent], data: st.DataObject
+):
     lines = [event.to_line() for event in log]
     whole = b"".join(lines)
     cut = data.draw(st.integers(0, len(whole)))
@@ -99,7 +131,7 @@ def test_D6_any_prefix_of_a_log_is_read_and_never_ends_early(log: list[Event], d
     ends = [sum(map(len, lines[: number + 1])) for number in range(len(lines))]
     complete = sum(end <= cut for end in ends)
     assert list(read.events) == [
-        Event.from_json(json.loads(event.to_line())) for event in log[:complete]
+        LoggedEvent.from_json(json.loads(event.to_line())) for event in log[:complete]
     ]
     ended = any(event.kind is Kind.ENDED for event in log[:complete])
     assert fold(read.events).has_ended == ended
@@ -107,7 +139,7 @@ def test_D6_any_prefix_of_a_log_is_read_and_never_ends_early(log: list[Event], d
 
 @given(logs(), st.binary(max_size=60), st.data())
 def test_D6_any_bytes_put_into_a_log_never_make_an_ending(
-    log: list[Event], noise: bytes, data: st.DataObject
+    log: list[LoggedEvent], noise: bytes, data: st.DataObject
 ):
     log = [event for event in log if event.kind is not Kind.ENDED]
     log = [event.replace(seq=number) for number, event in enumerate(log, 1)]
@@ -122,7 +154,7 @@ def test_D6_any_bytes_put_into_a_log_never_make_an_ending(
 
 
 @given(logs(), st.data())
-def test_a_new_holder_goes_on_after_any_cut(log: list[Event], data: st.DataObject):
+def test_a_new_holder_goes_on_after_any_cut(log: list[LoggedEvent], data: st.DataObject):
     whole = b"".join(event.to_line() for event in log)
     cut = data.draw(st.integers(0, len(whole)))
     with tempfile.TemporaryDirectory() as folder:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -22,13 +21,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from holdfast.errors import AlreadyRunning, HoldfastError, RunNotFound, StillAlive
-from holdfast.manage.removal import remove_run
-from holdfast.manage.runs import Run, Runs
+from holdfast.manage.removal.remove import remove_run
+from holdfast.manage.run import Run
+from holdfast.manage.runs import Runs
 from holdfast.process.identity import ProcessIdentity
-from holdfast.process.members import find_stamped
+from holdfast.process.stamped import find_stamped
 from holdfast.run.facts import State
 from tests.support.recovering import kill
-from tests.support.waiting import eventually
+from tests.support.running import delete_below_its_shim
+from tests.support.waiting import eventually, wait_until_reaped
 
 CODE = 7
 NAMES = st.sampled_from(["one", "two"])
@@ -54,7 +55,7 @@ class Life:
 
     def wait_gone(self) -> None:
         identity = ProcessIdentity.from_json(self.root)
-        eventually(lambda: not os.path.exists(f"/proc/{identity.pid}"), why="it is reaped")
+        wait_until_reaped(identity.pid)
 
 
 class RunsMachine(RuleBasedStateMachine):
@@ -74,7 +75,7 @@ class RunsMachine(RuleBasedStateMachine):
                 life.run.stop(grace=0)
         self.bystander.kill()
         self.bystander.wait()
-        shutil.rmtree(self.root)
+        delete_below_its_shim(self.root)
 
     # What a user does
 

@@ -6,12 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.process.identity import ProcessIdentity
-from holdfast.process.proc_details import parse_basics
 from holdfast.process.procfs import ProcessState
-from holdfast.process.programs import Program, shell_code
-from holdfast.process.resolution import Kind, Sought
-from holdfast.process.workload import resolve
-from holdfast.process.wrappers import wrapper_of
+from holdfast.process.workload.decision import resolve
+from holdfast.process.workload.programs import Program, shell_code, wrapper_of
+from holdfast.process.workload.resolution import ResolutionKind, Sought
 
 ROOT = 2
 LINES = (
@@ -76,7 +74,7 @@ def test_no_wrapper_is_ever_taken_for_the_workload(programs, profile_names, comm
     found = resolve(
         root, programs, sought=Sought(profile_names) if profile_names else None, command=command
     )
-    if found.kind is Kind.UNRESOLVED:
+    if found.kind is ResolutionKind.UNRESOLVED:
         assert found.workload is None
         return
     workload = found.workload
@@ -84,7 +82,7 @@ def test_no_wrapper_is_ever_taken_for_the_workload(programs, profile_names, comm
     worked_itself = shell_code(workload) is not None and (workload.cpu_seconds or 0) >= 1
     assert wrapper_of(workload) is None or worked_itself
     assert workload not in found.wrappers
-    assert (found.kind is Kind.DIRECT) is (workload.identity == root)
+    assert (found.kind is ResolutionKind.DIRECT) is (workload.identity == root)
 
 
 @given(trees(), st.sampled_from(["python", "a.py", "nobody"]))
@@ -94,13 +92,3 @@ def test_W3_a_named_workload_has_that_name_or_there_is_none(programs, expected):
     if found.workload is not None:
         spoken = " ".join((found.workload.comm, found.workload.exe or "", *found.workload.cmdline))
         assert expected in spoken
-
-
-@given(st.binary(max_size=15), st.integers(0, 2**31), st.integers(0, 2**40))
-def test_a_stat_line_is_read_right_whatever_the_name(name, ticks, pages):
-    fields = [b"S", b"1", *[b"0"] * 9, b"%d" % ticks, b"0", b"0", b"0", *[b"0"] * 2, b"3", b"0"]
-    fields += [b"77", b"0", b"%d" % pages, *[b"0"] * 30]
-    basics = parse_basics(b"42 (" + name + b") " + b" ".join(fields) + b"\n")
-    assert (basics.cpu_ticks, basics.threads, basics.start_ticks) == (ticks, 3, 77)
-    assert basics.rss_bytes % pages == 0 if pages else basics.rss_bytes == 0
-    assert basics.stack_start is None

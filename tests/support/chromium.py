@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -29,7 +28,7 @@ OPTIONS = (
     "--hide-scrollbars",
     "--remote-debugging-pipe",
 )
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+PROGRAM = "chromium"
 ANSWER_SECONDS = 60.0
 
 
@@ -129,14 +128,13 @@ class Page:
 @contextmanager
 def a_page(directory: Path) -> Iterator[Page]:
     """A browser of its own, with a fresh profile below the directory."""
-    program = next(filter(None, map(shutil.which, PROGRAMS)))
     read_end, to_browser = os.pipe()
     from_browser, write_end = os.pipe()
     # The protocol's pipe is descriptors 3 and 4 of the browser.
     plumbing = f'exec "$0" "$@" 3<&{read_end} 4>&{write_end}'
     with open(directory / "browser.log", "wb") as log:
         browser = subprocess.Popen(
-            ["bash", "-c", plumbing, program, *OPTIONS, f"--user-data-dir={directory / 'profile'}"],
+            ["bash", "-c", plumbing, PROGRAM, *OPTIONS, f"--user-data-dir={directory / 'profile'}"],
             pass_fds=(read_end, write_end),
             stdin=subprocess.DEVNULL,
             stdout=log,

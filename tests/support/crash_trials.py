@@ -7,7 +7,8 @@ import signal
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from holdfast.run.crashpoints import points
+from holdfast.run.crashpoints import POINTS
+from tests.support.neighbours import watched_by
 from tests.support.trials import NAME, Trial
 from tests.support.waiting import eventually
 
@@ -17,7 +18,18 @@ OF_AN_ATTEMPT = (
     "shim.attempt-recorded",
     "shim.released",
     "shim.running",
+    "shim.ready",
     "shim.reaped",
+)
+# A queued run's shim comes by these, and so does whoever sets it waiting again.
+OF_A_QUEUE = (
+    "shim.queued",
+    "shim.in-line",
+    "shim.baton-taken",
+    "shim.slot-taken",
+    "shim.admission-recorded",
+    "shim.baton-released",
+    "shim.admitted",
 )
 
 
@@ -39,7 +51,7 @@ class CrashTrial(NamedTuple):
 
 def crash_trials() -> Iterator[CrashTrial]:
     """Every point with every victim that can come by it."""
-    for point in points():
+    for point in POINTS:
         owner = point.partition(".")[0]
         if owner == "launcher":
             yield CrashTrial(point, "launcher", launched)
@@ -48,15 +60,27 @@ def crash_trials() -> Iterator[CrashTrial]:
         elif owner == "adopter":
             hangs = point in ("adopter.tree-emptied", "adopter.shim-ended")
             yield CrashTrial(point, "adopter", hung if hangs else adopted)
-        elif point in ("shim.started", "shim.locked", "shim.supervised", "shim.lock-released"):
-            yield CrashTrial(point, "shim", ended)
+        elif point in OF_A_QUEUE:
+            yield CrashTrial(point, "shim", queued)
+            yield CrashTrial(point, "adopter", queued_again)
+        elif point.startswith("shim.rescue-"):
+            yield CrashTrial(point, "shim", rescued)
         else:
             yield from _of_a_supervisor(point)
 
 
 def _of_a_supervisor(point: str) -> Iterator[CrashTrial]:
-    """A shim and its adopter both come by the points of supervision."""
-    if point in ("shim.stop-begun", "shim.cleaned"):
+    """A shim and its adopter both come by most points of supervision."""
+    if point in ("shim.started", "shim.locked", "shim.supervised", "shim.lock-released"):
+        yield CrashTrial(point, "shim", ended)
+    elif point in ("shim.pause-begun", "shim.continued"):
+        yield CrashTrial(point, "shim", paused)
+    elif point == "shim.adjusted":
+        yield CrashTrial(point, "shim", adjusted)
+    elif point == "shim.budget-reached":
+        yield CrashTrial(point, "shim", spent)
+        yield CrashTrial(point, "adopter", spent_by_an_adopter)
+    elif point in ("shim.stop-begun", "shim.cleaned"):
         yield CrashTrial(point, "shim", stopped)
         yield CrashTrial(point, "adopter", stopped_by_an_adopter)
     elif point == "shim.restart-scheduled":
@@ -129,6 +153,92 @@ def restarted_by_an_adopter(trial: Trial, crash_at: str) -> None:
     trial.holdfast("recover", crash_at=crash_at)
     trial.gate.touch()
     eventually(lambda: trial.crashed or _is_over(trial), timeout=30, why="an attempt has ended")
+
+
+def paused(trial: Trial, crash_at: str) -> None:
+    """The shim dies while it pauses the tree, or lets it go on."""
+    trial.start(crash_at=crash_at)
+    _began(trial)
+    trial.holdfast("pause", NAME)
+    trial.holdfast("unpause", NAME)
+    eventually(lambda: trial.crashed, why="the shim is dead")
+    trial.holdfast("recover")
+    trial.holdfast("unpause", NAME)
+
+
+def adjusted(trial: Trial, crash_at: str) -> None:
+    """The shim dies when it has recorded other limits."""
+    trial.start(crash_at=crash_at)
+    _began(trial)
+    trial.holdfast("adjust", NAME, "--timeout", "1h")
+    eventually(lambda: trial.crashed, why="the shim is dead")
+    trial.holdfast("recover")
+    trial.gate.touch()
+
+
+# Each line of the workload is a token.
+_COUNTED = """
+name = "counted"
+[[usage]]
+line = '^line-[0-9]+-(?P<number>[0-9]+)$'
+during = true
+tokens_out = ["number"]
+"""
+
+
+def _budget(trial: Trial, tokens: int) -> tuple[object, ...]:
+    agents = trial.root / "config" / "holdfast" / "agents"
+    agents.mkdir(parents=True)
+    (agents / "counted.toml").write_text(_COUNTED)
+    trial.environment["XDG_CONFIG_HOME"] = str(trial.root / "config")
+    trial.was_stopped = True
+    return "--agent", "counted", "--max-tokens", tokens, "--grace", "1s"
+
+
+def spent(trial: Trial, crash_at: str) -> None:
+    """The shim dies when a budget is used up, before it acts on that."""
+    trial.start(*_budget(trial, 5), crash_at=crash_at)
+    _until_dead_or_over(trial)
+
+
+def spent_by_an_adopter(trial: Trial, crash_at: str) -> None:
+    """The adopter does."""
+    _orphaned(trial, *_budget(trial, 100))
+    trial.holdfast("recover", crash_at=crash_at)
+    _until_dead_or_over(trial)
+
+
+def queued(trial: Trial, crash_at: str) -> None:
+    """The shim of a run in a queue dies on its way to its start."""
+    trial.start("-Q", "main", crash_at=crash_at)
+    trial.gate.touch()
+    _until_dead_or_over(trial)
+
+
+def queued_again(trial: Trial, crash_at: str) -> None:
+    """Whoever sets a queued run waiting again dies on the way to its start."""
+    trial.holdfast("queue", "set", "main", "--limit", "1")
+    trial.holdfast("queue", "pause", "main")
+    trial.start("-Q", "main")
+    trial.kill_shim()
+    trial.holdfast("queue", "unpause", "main")
+    trial.holdfast("recover", crash_at=crash_at)
+    trial.gate.touch()
+    _until_dead_or_over(trial)
+
+
+def rescued(trial: Trial, crash_at: str) -> None:
+    """A shim dies while it has its neighbour adopted."""
+    waits = f"while [ ! -e {trial.gate} ]; do sleep 0.05; done"
+    trial.holdfast("run", "-n", "neighbour", "sh", "-c", waits, crash_at=crash_at)
+    trial.start()
+    _began(trial)
+    watching, watched = trial.runs.get("neighbour").info().shim, trial.runs.get(NAME).info().shim
+    assert watching is not None
+    assert watched is not None
+    eventually(lambda: watched["pid"] in watched_by(watching["pid"]), why="it has a neighbour")
+    trial.kill_shim()
+    eventually(lambda: trial.crashed, why="the neighbour is dead")
 
 
 def hung(trial: Trial, crash_at: str) -> None:

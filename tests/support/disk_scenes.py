@@ -9,7 +9,8 @@ from typing import Any
 from unittest import mock
 
 from holdfast.process import libc
-from holdfast.run.eventlog import EventLog, read_events
+from holdfast.process.identity import ProcessIdentity
+from holdfast.run.event_log import EventLog, read_events
 from holdfast.run.events import Kind
 from holdfast.run.lifecycle import fold
 from holdfast.run.locks import take_lock
@@ -39,8 +40,9 @@ def _open_log(path: str) -> EventLog:
     lock = take_lock(f"{path}/lock")
     assert lock is not None
     log = EventLog(f"{path}/events.jsonl", lock)
-    log.append(Kind.SUPERVISED, shim={"pid": 1})
-    log.append(Kind.ATTEMPT_STARTED, attempt=1, root={"pid": 2})
+    ours = ProcessIdentity.current().to_json()
+    log.append(Kind.SUPERVISED, shim=ours)
+    log.append(Kind.ATTEMPT_STARTED, attempt=1, root=ours)
     return log
 
 

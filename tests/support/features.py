@@ -1,7 +1,7 @@
 """What this machine can do, each as tried. A test says what it needs; nothing is passed over.
 
-A missing feature skips the test on a developer's machine and fails it in CI, where the machine is
-the project's own. Programs that CI may lack are in OPTIONAL.
+A missing feature skips the test on a developer's machine and fails it in CI, where `.ci/run` has
+installed every package of packages.txt.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.support.cgroups import mount_point
 
-OPTIONAL = frozenset({"npm", "chromium", "uv"})
+TESTS = Path(__file__).parents[1]
+OPTIONAL = frozenset({"history"})  # a shallow clone is no fault of the machine
 
 
 def needs(*features: str) -> None:
@@ -66,11 +68,17 @@ def _has_cgroup(controller: str) -> Callable[[], str | None]:
     return probe
 
 
-def _has_program(*names: str) -> Callable[[], str | None]:
+def _has_program(name: str, package: str) -> Callable[[], str | None]:
     def probe() -> str | None:
-        return None if any(map(shutil.which, names)) else f"no {' or '.join(names)} in PATH"
+        return None if shutil.which(name) else f"no {name} in PATH: apt-get install {package}"
 
     return probe
+
+
+def packages() -> dict[str, str]:
+    """Each program of packages.txt, and its package."""
+    lines = (TESTS / "packages.txt").read_text().splitlines()
+    return dict(line.split() for line in lines if not line.startswith("#"))
 
 
 PROBES: dict[str, Callable[[], str | None]] = {
@@ -82,9 +90,6 @@ PROBES: dict[str, Callable[[], str | None]] = {
     "memory_cgroup": _has_cgroup("memory"),
     "freezer_cgroup": _has_cgroup("freezer"),
     "fuse": lambda: None if os.access("/dev/fuse", os.R_OK | os.W_OK) else "no /dev/fuse",
-    "cc": _has_program("cc"),
-    "npm": _has_program("npm"),
-    "tmux": _has_program("tmux"),
-    "chromium": _has_program("chromium", "chromium-browser", "google-chrome"),
-    "uv": _has_program("uv"),
+    "history": _runs("git", "-C", str(TESTS), "cat-file", "-e", "7dc4132^{commit}"),
+    **{program: _has_program(program, package) for program, package in packages().items()},
 }

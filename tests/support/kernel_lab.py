@@ -14,11 +14,12 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple, NoReturn, Self
+
+from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHER_UID = 65534
@@ -88,15 +89,16 @@ class Scene:
 
     def announced(self, timeout: float = 30) -> Any:
         """What the scene announced first, as soon as it has; it goes on meanwhile."""
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            for answer in self._answers():
-                if "announced" in answer:
-                    return answer["announced"]
-            if self.process.poll() is not None:
-                break
-            time.sleep(0.005)
-        raise SceneFailed(f"nothing announced\n{_content(self._said)}")
+
+        def look() -> list[Any]:
+            is_over = self.process.poll() is not None
+            found = [answer["announced"] for answer in self._answers() if "announced" in answer]
+            if is_over and not found:
+                raise SceneFailed(f"nothing announced\n{_content(self._said)}")
+            return found
+
+        told = f"/proc/self/fd/{self._result.fileno()}"
+        return eventually(look, timeout, "an announcement", watching=lambda: [told])[0]
 
     def _answers(self) -> list[dict[str, Any]]:
         whole_lines = _content(self._result).rpartition("\n")[0]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from holdfast.manage.runs import Run
+from holdfast.manage.run import Run
 from holdfast.process.identity import ProcessIdentity
 
 Json = dict[str, Any]

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.process.identity import ProcessIdentity
-from holdfast.process.verdict import Verdict
 from holdfast.run.facts import State
 from tests.support.cli import CommandLine
-from tests.support.running import ended, events_of, info_of, run_of
-from tests.support.waiting import eventually
+from tests.support.running import ended, info_of, run_of, wait_for_events
+from tests.support.waiting import eventually, open_for_reader, wait_until_reaped
 
 OTHER_BOOT = "11111111-2222-4333-8444-555555555555\n"
 
@@ -27,7 +26,7 @@ def known(name: str) -> Any:
 
 
 def over(name: str) -> Any:
-    """The same, once its ending is recorded."""
+    """The same, once it has ended."""
     return ended(name)
 
 
@@ -46,15 +45,21 @@ def kill_shim(name: str) -> dict[str, Any]:
     return shim
 
 
-def shim_is_dead(name: str) -> None:
-    """Until nobody holds the run's lock: the shim died by itself."""
-    eventually(lambda: not run_of(name).directory.lock_is_held(), why="nobody holds the lock")
+def shim_is_dead(name: str, timeout: float = 60) -> None:
+    """Until nobody holds the run's lock: its shim has ended, or let go."""
+    directory = run_of(name).directory
+    eventually(
+        lambda: not directory.lock_is_held(),
+        timeout,
+        f"nobody holds the lock of {name}",
+        watching=lambda: [directory.path],
+    )
 
 
 def orphan(holdfast: CommandLine, name: str, *words: object) -> Any:
     """A run whose shim is gone and whose workload lives; as it was while supervised."""
     holdfast("run", "-n", name, *words, expect=0)
-    eventually(lambda: events_of(name, "members_seen"), why="the shim has looked around")
+    wait_for_events(name, "members_seen", why="the shim has looked around")
     supervised = info_of(name)
     kill_shim(name)
     assert info_of(name).state is State.ORPHANED, info_of(name).evidence
@@ -69,9 +74,7 @@ def recovered(holdfast: CommandLine, *words: object) -> dict[str, dict[str, Any]
 
 def wait_gone(process: Any) -> None:
     """Until a recorded process has ended, and has been reaped."""
-    identity = ProcessIdentity.from_json(process)
-    eventually(lambda: identity.verdict() is not Verdict.SAME, why=f"{identity.pid} has ended")
-    eventually(lambda: not os.path.exists(f"/proc/{identity.pid}"), why=f"{identity.pid} is reaped")
+    wait_until_reaped(process["pid"])
 
 
 def gated(gate: Path, then: str) -> list[str]:
@@ -93,7 +96,7 @@ def held_at(
     process = subprocess.Popen(
         holdfast.argv(*words), env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    gate = os.open(fifo, os.O_WRONLY)  # returns when it has arrived
+    gate = open_for_reader(fifo)  # when it has arrived
     try:
         yield process
     finally:

@@ -196,7 +196,7 @@ def other_namespaces() -> Facts:
     with start_in(Place(env={"HOLDFAST_HOME": home}), _orphan_and_wait) as scene:
         scene.announced()
         # Held open, its number is not given to the next namespace.
-        (init,) = procfs.children(scene.process.pid)
+        (init,) = procfs.children(scene.process.pid) or []
         namespace = os.open(f"/proc/{init}/ns/pid", os.O_RDONLY)
         facts: Facts = {"live, unseen": run_in(Place(), recover_in, home=home, words=[])["a"]}
         os.environ["HOLDFAST_HOME"] = home
@@ -217,7 +217,7 @@ def vouched_for() -> Facts:
     home = str(own_home())
     with start_in(Place(env={"HOLDFAST_HOME": home}), _orphan_and_wait) as scene:
         scene.announced()
-        (init,) = procfs.children(scene.process.pid)
+        (init,) = procfs.children(scene.process.pid) or []
         namespace = os.open(f"/proc/{init}/ns/pid", os.O_RDONLY)
     words = ["--other-namespaces-gone"]
     run_in(Place(), recover_in, home=home, words=words)

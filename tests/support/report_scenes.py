@@ -1,14 +1,22 @@
-"""Runs as a report sees them, put together by hand: rows, events and what is known of the run."""
+"""Runs as a report sees them, put together by hand, and how each medium shows them."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from holdfast.manage.info import RunInfo
+from holdfast.manage.report.document import BRIEF, FULL, SHARED
+from holdfast.manage.report.markdown import markdown
+from holdfast.manage.report.page import page
 from holdfast.manage.report.reading import Material
-from holdfast.manage.report.timeline import Snapshot, snapshot
+from holdfast.manage.report.sections import charts_alone, document
+from holdfast.manage.report.snapshot import Snapshot, snapshot
+from holdfast.manage.report.text import text
+from holdfast.manage.report.text_charts import UNICODE, Ink
 from holdfast.process.clock import iso_time
-from holdfast.run.events import Event, Kind
+from holdfast.run.event_log import LoggedEvent
+from holdfast.run.events import Kind
 from holdfast.run.facts import State
 from holdfast.run.lifecycle import fold
 from holdfast.run.outcomes import EndedBy, Outcome
@@ -48,14 +56,14 @@ def nobody(seconds: float) -> dict[str, Any]:
     return {"at": at(seconds), "boottime": BOOT + seconds, "tree": {"processes": 0}}
 
 
-def happened(*told: tuple[float, Kind, dict[str, Any]]) -> tuple[Event, ...]:
+def happened(*told: tuple[float, Kind, dict[str, Any]]) -> tuple[LoggedEvent, ...]:
     """Events in order, after those of a start."""
     start: tuple[tuple[float, Kind, dict[str, Any]], ...] = (
         (-0.01, Kind.SUPERVISED, {"shim": identity(40), "how": "launched"}),
         (0.0, Kind.ATTEMPT_STARTED, {"attempt": 1, "root": identity(41)}),
     )
     return tuple(
-        Event(seq, at(seconds), BOOT + seconds, kind, facts)
+        LoggedEvent(seq, at(seconds), BOOT + seconds, kind, facts)
         for seq, (seconds, kind, facts) in enumerate((*start, *told), 1)
     )
 
@@ -65,7 +73,7 @@ def ended(seconds: float, outcome: str = "succeeded") -> tuple[float, Kind, dict
     return (seconds, Kind.ENDED, facts)
 
 
-def info(events: tuple[Event, ...] = (), **known: Any) -> RunInfo:
+def info(events: tuple[LoggedEvent, ...] = (), **known: Any) -> RunInfo:
     """What `status` would know of such a run."""
     facts = fold(events)
     fields: dict[str, Any] = dict.fromkeys(RunInfo._fields)
@@ -97,7 +105,7 @@ def info(events: tuple[Event, ...] = (), **known: Any) -> RunInfo:
 
 def material(
     rows: list[dict[str, Any]] | None = None,
-    events: tuple[Event, ...] = (),
+    events: tuple[LoggedEvent, ...] = (),
     *,
     anomalies: list[dict[str, Any]] | None = None,
     signals: list[dict[str, Any]] | None = None,
@@ -158,3 +166,50 @@ def hostile() -> Snapshot:
         agent="<b>agent</b>",
         tags={HOSTILE: HOSTILE},
     )
+
+
+def waves() -> Snapshot:
+    """Gaps of two kinds, an anomaly, a stop and an end."""
+    rows = [unresolved(0.0), unresolved(1.0)]
+    rows += [sample(float(t), 10 * (t % 4), cpu=20.0 * (t % 3)) for t in range(2, 6)]
+    rows += [nobody(6.0), sample(7.0, 10), sample(8.0, 0, cpu=0.0)]
+    alarm = {"rule": "spin", "severity": "warning", "evidence": "busy for nothing"}
+    stopped = (7.0, Kind.STOP_BEGUN, {"cause": "user", "detail": "asked by uid 0"})
+    return seen(rows, happened((5.0, Kind.ANOMALY_FIRED, alarm), stopped, ended(8.0)))
+
+
+def many_attempts() -> Snapshot:
+    """A hundred starts."""
+    starts = ((t, Kind.ATTEMPT_STARTED, {"attempt": t, "root": identity(t)}) for t in range(2, 101))
+    return seen([sample(0.0, 30)], happened(*starts))
+
+
+SCENES = {
+    name: functools.cache(make)
+    for name, make in {
+        "waves": waves,
+        "hostile": hostile,
+        "empty": lambda: seen([], happened(ended(3.0))),
+        "nothing known": lambda: seen(state=State.UNKNOWN, wanted=None, command=None, name=None),
+        "one sample": lambda: seen([sample(1.0, 30)], happened(ended(2.0))),
+        "one sample at once": lambda: seen([sample(0.0, 30)], happened()),
+        "long": lambda: seen([sample(float(t), t % 977) for t in range(20_000)], happened()),
+        "many attempts": many_attempts,
+    }.items()
+}
+
+
+def text_of(found: Snapshot, width: int = 80, ink: Ink = UNICODE) -> list[str]:
+    return text(document(found, BRIEF), width, ink)
+
+
+def plot_of(found: Snapshot, width: int = 80, ink: Ink = UNICODE) -> list[str]:
+    return text(charts_alone(found, BRIEF), width, ink, is_plotted=True)
+
+
+def markdown_of(found: Snapshot, ink: Ink | None = None) -> str:
+    return markdown(document(found, SHARED), ink)
+
+
+def page_of(found: Snapshot) -> str:
+    return page(document(found, FULL))

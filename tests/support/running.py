@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
+import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import RunNotFound
 from holdfast.manage.info import RunInfo
-from holdfast.manage.runs import Run, Runs
+from holdfast.manage.operations import run_steps
+from holdfast.manage.run import Run
+from holdfast.manage.runs import Runs
+from holdfast.manage.shim_client import reach
+from holdfast.process.identity import ProcessIdentity
 from holdfast.run.facts import State
 from tests.support.cli import CommandLine
 from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from holdfast.manage.operations import Steps
+
+T = TypeVar("T")
 
 
 def run_of(name: str) -> Run:
@@ -23,29 +34,77 @@ def run_of(name: str) -> Run:
     return Runs().get(name)
 
 
+def delete_below_its_shim(path: str | Path) -> None:
+    """Delete a directory in which a live shim may make a file at any moment."""
+
+    def is_gone() -> bool:
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
+        return not os.path.lexists(path)
+
+    eventually(is_gone, 30, f"{path} is deleted", ignoring=(OSError,))
+
+
 def info_of(name: str) -> RunInfo:
     return run_of(name).info()
 
 
+def wait_for(
+    name: str, look: Callable[[RunInfo], T | None], timeout: float = 60, why: str = ""
+) -> T:
+    """The first truthy look at the run, there or not yet. Nothing is adopted by it."""
+    return eventually(
+        lambda: look(info_of(name)),
+        timeout,
+        why,
+        ignoring=(RunNotFound,),
+        watching=lambda: where_is(name),
+    )
+
+
+def wait_for_events(name: str, kind: str, count: int = 1, why: str = "") -> list[dict[str, Any]]:
+    """The events of that kind, once there are so many."""
+
+    def look() -> list[dict[str, Any]] | None:
+        found = events_of(name, kind)
+        return found if len(found) >= count else None
+
+    told = why or f"{name} has recorded {kind}"
+    return eventually(look, 60, told, ignoring=(RunNotFound,), watching=lambda: where_is(name))
+
+
+def limit_descriptors(name: str, number: int) -> None:
+    """How many descriptors the run's shim may have."""
+    shim = shim_pid(name)
+    hard = resource.prlimit(shim, resource.RLIMIT_NOFILE)[1]
+    resource.prlimit(shim, resource.RLIMIT_NOFILE, (number, hard))
+
+
+def where_is(name: str) -> list[str]:
+    """Where a change of the run shows, for `watching`."""
+    try:
+        return [run_of(name).directory.path]
+    except RunNotFound:
+        home = os.environ["HOLDFAST_HOME"]
+        return [home, f"{home}/names", f"{home}/runs"]
+
+
 def ended(name: str, timeout: float = 30) -> RunInfo:
-    """The run, once its ending is recorded. Looks only: nothing is adopted by it."""
-
-    def look() -> RunInfo | None:
-        info = info_of(name)
-        return info if info.state is State.ENDED else None
-
-    return eventually(look, timeout, f"{name} has ended")
+    """The run, once it has ended: recorded, or proven by a look. Nothing is adopted by it."""
+    return wait_for(
+        name,
+        lambda info: info if info.state is State.ENDED else None,
+        timeout,
+        f"{name} has ended",
+    )
 
 
 def settled(name: str, timeout: float = 30) -> RunInfo:
     """The run, once it has ended and its shim is gone: nothing is written or changes any more."""
-    ended(name, timeout)
-
-    def look() -> RunInfo | None:
-        info = info_of(name)
-        return info if info.shim is None or info.shim["verdict"] != "SAME" else None
-
-    return eventually(look, timeout, f"the shim of {name} is gone")
+    shim = ended(name, timeout).shim
+    if shim is not None:
+        assert ProcessIdentity.from_json(shim).wait(timeout), f"the shim of {name} is gone"
+    return info_of(name)
 
 
 def output_of(name: str) -> bytes:
@@ -60,7 +119,7 @@ def wait_for_output(name: str, text: bytes, timeout: float = 30) -> bytes:
         return found if text in found else None
 
     why = f"{name} has written {text!r}"
-    return eventually(look, timeout, why, ignoring=(RunNotFound,))
+    return eventually(look, timeout, why, ignoring=(RunNotFound,), watching=lambda: where_is(name))
 
 
 def events_of(name: str, kind: str | None = None) -> list[dict[str, Any]]:
@@ -75,7 +134,7 @@ def root_pid(name: str) -> int:
 
 
 def workload_pid(name: str) -> int:
-    workload = eventually(lambda: info_of(name).workload, why=f"the workload of {name} is known")
+    workload = wait_for(name, lambda info: info.workload, why=f"the workload of {name} is known")
     pid: int = workload["pid"]
     return pid
 
@@ -85,6 +144,20 @@ def shim_pid(name: str) -> int:
     assert shim is not None
     pid: int = shim["pid"]
     return pid
+
+
+def loaded_shim(name: str) -> int:
+    """The PID of a shim whose loop runs: all that it needs is loaded."""
+    directory = run_of(name).directory
+
+    def ping() -> Steps[object]:
+        link = yield from reach(directory)
+        assert link is not None
+        with link:
+            return (yield from link.ask({"do": "ping"}))
+
+    assert run_steps(ping()) == {"ok": True}
+    return shim_pid(name)
 
 
 def is_alive(pid: int) -> bool:

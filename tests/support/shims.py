@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
 
-from holdfast.manage.runs import Run
+from holdfast.manage.run import Run
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.signals import send_signal
-from tests.support.waiting import eventually
+from tests.support.waiting import wait_until_reaped
 
 
 def kill_shim(run: Run) -> ProcessIdentity:
@@ -29,5 +28,5 @@ def kill_workload(run: Run) -> ProcessIdentity:
     assert send_signal(workload, signal.SIGKILL).delivered
     assert workload.wait(10)
     # Until it is reaped, by whoever is its parent now, the zombie tells how it ended.
-    eventually(lambda: not os.path.exists(f"/proc/{workload.pid}"), why="it is reaped")
+    wait_until_reaped(workload.pid)
     return workload

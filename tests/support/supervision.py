@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from holdfast.process.identity import ProcessIdentity
-from holdfast.process.members import Tree
 from holdfast.process.signals import Delivery
-from holdfast.process.tree import Cleanup, TreeStop, stop_tree
+from holdfast.process.tree import Tree
+from holdfast.process.tree_stop import Cleanup, TreeStop, stop_tree
 from tests.support import tree_actors
 from tests.support.cgroups import CGroup
 

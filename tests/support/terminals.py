@@ -15,8 +15,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.manage.link import Link, open_link
-from holdfast.manage.steps import run_steps
+from holdfast.manage.operations import run_steps
+from holdfast.manage.shim_client import Link, open_link
 from tests.support.cli import CommandLine
 from tests.support.running import run_of
 
@@ -130,13 +130,22 @@ class Screen:
     def ends(self, timeout: float = SECONDS) -> int:
         """The command's exit code, once it has ended; all that it wrote is in `seen`."""
         deadline = time.monotonic() + timeout
-        while True:
-            ended = self.process.poll() is not None
-            while select.select([self._ours], [], [], 0.02)[0]:
-                self.seen += os.read(self._ours, 65536)
-            if ended:
-                return int(self.process.returncode)
-            assert time.monotonic() < deadline, f"it goes on; seen {self.seen[-500:]!r}"
+        pidfd = os.pidfd_open(self.process.pid)
+        try:
+            while True:
+                ready = self._ready(pidfd, deadline)
+                if self._ours in ready:
+                    self.seen += os.read(self._ours, 65536)
+                elif pidfd in ready:
+                    return self.process.wait()
+                else:
+                    raise AssertionError(f"it goes on; seen {self.seen[-500:]!r}")
+        finally:
+            os.close(pidfd)
+
+    def _ready(self, pidfd: int, deadline: float) -> list[int]:
+        left = max(0.0, deadline - time.monotonic())
+        return select.select([self._ours, pidfd], [], [], left)[0]
 
     def is_as_it_was(self) -> bool:
         return bool(termios.tcgetattr(self.theirs) == self.settings)

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shlex
 import subprocess
+import tempfile
 import uuid
 from collections.abc import Iterator
 
@@ -23,6 +24,8 @@ class Tmux:
         self._server = f"holdfast-{uuid.uuid4().hex[:12]}"
         self._tmux("new-session", "-d", "-x", str(columns), "-y", str(rows), "bash --norc")
         self._tmux("set-option", "-g", "escape-time", "0")
+        self._output = tempfile.NamedTemporaryFile()  # all that the window gets, as it comes
+        self._tmux("pipe-pane", f"cat >{self._output.name}")
         self.type(f"PS1='{PROMPT} '; clear", enter=True)
         self.wait_for(PROMPT)
 
@@ -64,7 +67,7 @@ class Tmux:
             return shown if text in shown else None
 
         try:
-            return eventually(look, timeout)
+            return eventually(look, timeout, watching=lambda: [self._output.name])
         except AssertionError:
             raise AssertionError(f"no {text!r} on the screen:\n{self.screen()}") from None
 
@@ -75,6 +78,7 @@ class Tmux:
 
     def close(self) -> None:
         self._tmux("kill-server")
+        self._output.close()
 
 
 @contextlib.contextmanager

@@ -181,7 +181,10 @@ def _daemon(body: Callable[[], None]) -> None:
     middle = os.fork()
     if middle == 0:
         os.setsid()
+        parent = os.getpid()
         if os.fork() == 0:
+            while os.getppid() == parent:  # ready means: nothing leads to us any more
+                os.sched_yield()
             body()
         os._exit(0)
     os.waitpid(middle, 0)

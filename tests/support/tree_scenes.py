@@ -20,8 +20,9 @@ from pathlib import Path
 from holdfast.process import procfs
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.libc import set_child_subreaper
-from holdfast.process.members import Tree, find_suspects
-from holdfast.process.tree import TreeStop
+from holdfast.process.stamped import find_suspects
+from holdfast.process.tree import Tree
+from holdfast.process.tree_stop import TreeStop
 from tests.support import recycling
 from tests.support.cgroups import CGroup
 from tests.support.supervision import (
@@ -217,7 +218,7 @@ def stop_sparing() -> Facts:
         set_child_subreaper()
         with started("setsid", 2) as inner, started("stubborn_daemon", 2) as root:
             spared = ProcessIdentity.of(inner)
-            below = [ProcessIdentity.of(pid) for pid in procfs.children(inner)]
+            below = [ProcessIdentity.of(pid) for pid in procfs.children(inner) or ()]
             facts = stopped(root, grace_seconds=0.2, spare=lambda one: one == spared)
             facts["spared"] = [str(one.verdict()) for one in (spared, *below)]
             facts["then"] = stopped(root, grace_seconds=0.2)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -19,10 +20,11 @@ from typing import Any
 
 from holdfast.errors import HoldfastError, RunNotFound
 from holdfast.manage.info import RunInfo
-from holdfast.manage.runs import Run, Runs
-from holdfast.manage.suspects import recorded_tokens
+from holdfast.manage.run import Run
+from holdfast.manage.runs import Runs
 from holdfast.process.identity import ProcessIdentity
-from holdfast.process.members import find_stamped
+from holdfast.process.stamped import find_stamped
+from holdfast.run.events import Kind
 from holdfast.run.facts import State
 from holdfast.run.lifecycle import fold
 from holdfast.run.outcomes import Outcome
@@ -70,6 +72,7 @@ class Trial:
         self.crash_log = root / "crashes"
         self.told.mkdir(parents=True)
         self.runs = Runs(str(self.home))
+        self.environment: dict[str, str] = {}
         self.struck: set[int] = set()  # signals that the trial itself sent to the workload
         self.was_stopped = False
         self.is_forgotten = False  # the subject was removed or replaced: nothing to compare with
@@ -95,7 +98,7 @@ class Trial:
 
     def begin(self, *words: object, crash_at: str | None = None) -> subprocess.Popen[bytes]:
         """One command under way."""
-        env = {**os.environ, "HOLDFAST_HOME": str(self.home)}
+        env = {**os.environ, **self.environment, "HOLDFAST_HOME": str(self.home)}
         if crash_at is not None:
             env.update(HOLDFAST_CRASH_AT=crash_at, HOLDFAST_CRASH_LOG=str(self.crash_log))
         return subprocess.Popen(
@@ -127,9 +130,7 @@ class Trial:
             if is_workload:
                 self.struck.add(signal.SIGKILL)
             signal.pidfd_send_signal(held.fd, signal.SIGKILL)
-            end = time.monotonic() + 20
-            while not held.has_exited() and time.monotonic() < end:
-                time.sleep(0.002)
+            select.select([held.fd], [], [], 20)  # readable when it has exited
 
     def kill_shim(self) -> None:
         info = self.info()
@@ -257,7 +258,10 @@ class Trial:
 
     def _judge_signals(self, run: Run) -> None:
         directory = run.directory
-        ours = recorded_tokens(fold(directory.read_events().events))
+        events = directory.read_events().events
+        # Whom a pause stops is recorded before the signal, and forgotten when it goes on.
+        paused = [event for event in events if event.kind is Kind.PAUSED]
+        ours = fold(events).named_tokens() | {t for one in paused for t in one.facts["stopped"]}
         for row in directory.read_signals():
             # Below a shim that hung, and that was proven: recorded only once that is ended.
             below_shim = row["why"].startswith("hung shim: stop")

@@ -13,16 +13,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
-from holdfast.process.finder import WorkloadFinder
-from holdfast.process.heirs import find_heirs
 from holdfast.process.identity import ProcessIdentity, hold_pid
-from holdfast.process.members import Tree
-from holdfast.process.resolution import Resolution, Sought
-from holdfast.process.sampling import Sampler
+from holdfast.process.sampling.sampler import Sampler
 from holdfast.process.signals import send_signal
-from holdfast.process.tree import stop_tree
-from holdfast.run.anomalies import Watch
-from holdfast.run.anomaly_rule import Anomaly, Context
+from holdfast.process.tree import Tree
+from holdfast.process.tree_stop import stop_tree
+from holdfast.process.workload.finder import WorkloadFinder
+from holdfast.process.workload.heirs import find_heirs
+from holdfast.process.workload.resolution import Resolution, Sought
+from holdfast.run.anomalies.rule import Anomaly, Context
+from holdfast.run.anomalies.watch import AnomalyWatch
 from holdfast.run.trace import UsagePeaks
 from tests.support.waiting import eventually
 
@@ -116,7 +116,7 @@ class Watched:
             sought=sought,
         )
         self.sampler = Sampler(full_every_seconds=interval)
-        self.watch = Watch()
+        self.watch = AnomalyWatch()
         self.peaks = UsagePeaks()
         self.rows: list[dict[str, Any]] = []
         self.anomalies: list[Anomaly] = []
@@ -126,7 +126,6 @@ class Watched:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.sampler.close()
         self._held.close()
         for held in self.tree.held():
             send_signal(held.identity, 9)

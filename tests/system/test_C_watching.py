@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from holdfast.run.units import duration, size
 from tests.support import run_scenes
 from tests.support.features import needs
 from tests.support.kernel_lab import Place, run_in
@@ -41,7 +44,7 @@ def test_C1_steady_output_is_never_stalled(holdfast):
     assert info.duration_seconds > 4
 
 
-BURNS = "while True: pass"
+BURNS = "import os; os.fork()\nwhile True: pass"  # two: on a busy machine one may have little
 WRITES = """\
 import os, time
 sink = os.open("/dev/null", os.O_WRONLY)
@@ -61,6 +64,98 @@ def test_C1_silent_work_extends_the_time_but_not_for_ever(holdfast, work):
     assert info.duration_seconds > 2, "work without output put it off"
     assert info.duration_seconds < 30, "but only up to a bound"
     assert "at work" in info.evidence
+
+
+# A program that waits for a server, with timers and the like: some 1 % of a core.
+HANGS = """\
+import socket, sys, time
+peer = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+print("asked", flush=True)
+while True:
+    until = time.process_time() + 0.001
+    while time.process_time() < until: pass
+    time.sleep(0.1)
+"""
+
+
+def test_C1_an_agent_that_hangs_at_its_server_is_stalled_when_its_time_is_over(holdfast):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        words = [sys.executable, "-S", "-c", HANGS, server.getsockname()[1]]
+        options = ["--idle-timeout", "4", "--grace", "0"]
+        holdfast("run", "-n", "a", *options, *words, expect=0)
+        info = ended("a", timeout=60)
+    assert (info.outcome, info.stop_reason) == ("stalled", "idle")
+    assert info.stop_figure is not None
+    assert 4 <= info.stop_figure < 4 * 4, "a little CPU and an open connection are no work"
+    assert "at work" not in info.evidence
+
+
+def test_C1_how_long_it_was_silent_is_one_figure_everywhere(holdfast):
+    holdfast("run", "-n", "a", "--idle-timeout", "1", "--grace", "0", "sleep", "600", expect=0)
+    figure = ended("a").stop_figure
+    assert figure is not None
+    said = duration(figure)
+    assert f"silent {said}, stopped" in holdfast("ls", expect=0).stdout
+    assert f"silent for {said}" in holdfast("status", "a", expect=0).stdout
+    assert holdfast("status", "a", "--json", expect=0).json["stop_figure"] == figure
+
+
+def test_C1_no_output_is_stalled_whatever_it_does_with_a_silence_timeout(holdfast):
+    words = [sys.executable, "-S", "-c", BURNS]
+    options = ["--silence-timeout", "1", "--idle-timeout", "60", "--grace", "0"]
+    holdfast("run", "-n", "a", *options, *words, expect=0)
+    info = ended("a", timeout=60)
+    assert (info.outcome, info.stop_reason) == ("stalled", "silence")
+    assert "silence timeout 1s" in holdfast("status", "a", expect=0).stdout
+    assert holdfast("wait", "a").returncode == 124
+
+
+# --memory-max
+
+TAKES = """\
+import os, signal, sys, time
+def end(*_):
+    print("saved", flush=True)
+    os._exit(7)
+signal.signal(signal.SIGTERM, end if sys.argv[1] == "polite" else signal.SIG_IGN)
+kept = [bytearray(b"x") * (128 << 20)]  # with the interpreter less than 20 % over the limit
+print("full", flush=True)
+while sys.argv[1] == "grows":
+    kept.append(bytearray(b"x") * (4 << 20))
+    time.sleep(0.05)
+signal.pause()
+"""
+
+
+def _takes_too_much(holdfast, manner: str, grace: str):
+    words = [sys.executable, "-S", "-c", TAKES, manner]
+    holdfast("run", "-n", "a", "--memory-max", "128M", "--grace", grace, *words, expect=0)
+    return ended("a", timeout=60)
+
+
+def test_what_uses_too_much_memory_is_asked_first_and_may_save_its_work(holdfast):
+    info = _takes_too_much(holdfast, "polite", "60s")
+    assert (info.outcome, info.stop_reason, info.exit_code) == ("out_of_memory", "memory", 7)
+    assert "saved" in holdfast("logs", "a", expect=0).stdout
+
+
+def test_what_goes_on_growing_meanwhile_is_killed_at_once(holdfast):
+    info = _takes_too_much(holdfast, "grows", "1h")
+    assert (info.outcome, info.signal) == ("out_of_memory", signal.SIGKILL)
+    assert [event["grace_seconds"] for event in events_of("a", "stop_begun")] == [3600, 0]
+
+
+def test_what_keeps_too_much_memory_is_killed_after_the_grace(holdfast):
+    info = _takes_too_much(holdfast, "keeps", "0.2s")
+    assert (info.outcome, info.signal) == ("out_of_memory", signal.SIGKILL)
+
+
+def test_memory_is_told_in_units_that_people_read(holdfast):
+    info = _takes_too_much(holdfast, "polite", "60s")
+    used = size(info.stop_figure)
+    assert f"over the memory limit of 128M: the tree used {used}" in info.evidence
+    assert f"{used}, over 128M, stopped" in holdfast("ls", expect=0).stdout
+    assert info.evidence in " ".join(holdfast("status", "a", expect=0).stdout.split())
 
 
 # C2

@@ -22,7 +22,7 @@ from tests.support.recovering import (
     recovered,
     wait_gone,
 )
-from tests.support.running import events_of, output_of, run_of, stop
+from tests.support.running import events_of, output_of, run_of, stop, wait_for_events
 from tests.support.waiting import eventually
 
 
@@ -118,7 +118,7 @@ def test_D1_stop_and_wait_adopt_what_they_meet(holdfast, tmp_path):
     another = tmp_path / "another gate"
     orphan(holdfast, "b", *gated(another, "exit 7"))
     with subprocess.Popen(holdfast.argv("wait", "b"), stdout=subprocess.DEVNULL) as waiting:
-        eventually(lambda: len(events_of("b", "supervised")) == 2, why="it was adopted")
+        wait_for_events("b", "supervised", 2, why="it was adopted")
         another.touch()
         assert waiting.wait(60) == 7
 

@@ -10,17 +10,24 @@ import os
 import signal
 
 from tests.support.recovering import kill_shim
-from tests.support.running import ended, events_of, info_of, output_of, stop, wait_for_output
+from tests.support.running import (
+    ended,
+    info_of,
+    output_of,
+    stop,
+    wait_for,
+    wait_for_events,
+    wait_for_output,
+)
 from tests.support.terminals import viewing
-from tests.support.waiting import eventually
 
 
 def test_D1_the_workload_is_hung_up_and_its_end_is_proven_or_lost(holdfast):
     holdfast("run", "--pty", "-n", "a", "sh", "-c", "seq 5000; echo said; exec sleep 600")
     before = wait_for_output("a", b"said\r\n")
-    eventually(lambda: events_of("a", "workload_resolved"), why="it is known who the workload is")
+    wait_for_events("a", "workload_resolved", why="it is known who the workload is")
     kill_shim("a")
-    eventually(lambda: info_of("a").state != "orphaned", why="the workload has got SIGHUP")
+    wait_for("a", lambda info: info.state != "orphaned", why="the workload has got SIGHUP")
     code = holdfast("wait", "a").returncode
     info = ended("a")
     # Whoever became its parent may not have reaped it yet: then the zombie tells.
@@ -58,8 +65,8 @@ if [ -e {tmp_path}/again ]; then stty size; read x; echo "got $x"; exit 0; fi
     options = ["--restart", "on-failure"]
     at = {"HOLDFAST_CRASH_AT": "shim.restart-scheduled"}
     holdfast("run", "--pty", "-n", "a", *options, "sh", "-c", once, env=at)
-    eventually(lambda: events_of("a", "restart_scheduled"), why="the first attempt has failed")
-    eventually(lambda: info_of("a").state != "running", why="the shim has died")
+    wait_for_events("a", "restart_scheduled", why="the first attempt has failed")
+    wait_for("a", lambda info: info.state != "running", why="the shim has died")
     holdfast("wait", "--timeout", "0.1", "a")
     wait_for_output("a", b"24 80")
     with viewing("a") as viewer:

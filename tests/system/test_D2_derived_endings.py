@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
+from collections.abc import Iterator
 
 import pytest
 
 from holdfast.run.facts import State
 from tests.support.recovering import kill, kill_shim, known, recovered, shim_is_dead, wait_gone
-from tests.support.running import events_of, run_of, settled, wait_for_output
+from tests.support.running import (
+    events_of,
+    run_of,
+    settled,
+    wait_for,
+    wait_for_events,
+)
 from tests.support.waiting import eventually
-from tests.support.zombies import zombies_kept
 
+_PR_SET_CHILD_SUBREAPER = 36
 ENDING = (
     "outcome",
     "exit_code",
@@ -21,6 +30,25 @@ ENDING = (
     "oom_killed",
     "ended_by",
 )
+
+
+@contextlib.contextmanager
+def zombies_kept(name: str) -> Iterator[None]:
+    """Orphans of the run come to this process, which reaps them when the block is left.
+
+    Until then they stay zombies, as below a PID 1 that never reaps.
+    """
+    prctl = ctypes.CDLL(None).prctl
+    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+        events = events_of(name)
+        named = [event.get("shim") or event.get("root") or {} for event in events]
+        for pid in {one["pid"] for one in named if "pid" in one}:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
 
 
 def _same_when_recovered(holdfast, name="a"):
@@ -54,11 +82,11 @@ def test_D2_a_zombies_own_code_is_read(holdfast, tmp_path):
     script = f"echo on; while [ ! -e '{gate}' ]; do sleep 0.02; done; exit 7"
     with zombies_kept("a"):
         holdfast("run", "-n", "a", "sh", "-c", script, expect=0)
-        wait_for_output("a", b"on")
+        wait_for("a", lambda info: info.workload, why="the shim knows the workload")
         kill_shim("a")
         assert known("a").state is State.ORPHANED
         gate.touch()
-        eventually(lambda: known("a").state is State.ENDED, why="it has ended")
+        wait_for("a", lambda info: info.state is State.ENDED, why="it has ended")
         final = _same_when_recovered(holdfast)
     assert (final.outcome, final.exit_code, final.oom_killed) == ("failed", 7, False)
 
@@ -67,7 +95,7 @@ def test_D2_a_child_that_was_never_let_go(holdfast):
     with zombies_kept("a"):
         crash = {"HOLDFAST_CRASH_AT": "shim.attempt-recorded@shim"}
         holdfast("run", "-n", "a", "true", env=crash)
-        eventually(lambda: known("a").state is State.ENDED, why="the child has given up")
+        wait_for("a", lambda info: info.state is State.ENDED, why="the child has given up")
         if not events_of("a", "ended"):
             _same_when_recovered(holdfast)
     final = settled("a")
@@ -130,7 +158,7 @@ def test_D2_the_code_is_that_of_the_workload_that_outlived_its_root(holdfast, tm
         why="the workload is known",
     )
     first.touch()
-    eventually(lambda: events_of("a", "root_exited"), why="the root has ended")
+    wait_for_events("a", "root_exited", why="the root has ended")
     second.touch()
     shim_is_dead("a")
     final = _same_when_recovered(holdfast)
@@ -141,9 +169,9 @@ def test_D2_an_outliving_workload_that_nobody_saw_end_is_lost(holdfast, tmp_path
     first = tmp_path / "first"
     script = f"bash -c 'while :; do sleep 1; done' & while [ ! -e {first} ]; do sleep 0.02; done"
     holdfast("run", "-n", "a", "--workload", "bash", "sh", "-c", script, expect=0)
-    eventually(lambda: known("a").workload_resolution == "resolved", why="the workload is known")
+    wait_for("a", lambda info: info.workload_resolution == "resolved", why="the workload is known")
     first.touch()
-    eventually(lambda: events_of("a", "root_exited"), why="the root has ended")
+    wait_for_events("a", "root_exited", why="the root has ended")
     workload = known("a").workload
     kill_shim("a")
     kill(workload)

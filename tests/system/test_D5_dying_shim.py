@@ -7,10 +7,19 @@ import signal
 
 import pytest
 
-from holdfast.manage.link import open_link
-from holdfast.manage.steps import run_steps
+from holdfast.manage.operations import run_steps
+from holdfast.manage.shim_client import open_link
 from holdfast.run.facts import State
-from tests.support.recovering import gated, held_at, kill, known, orphan, over, recovered
+from tests.support.recovering import (
+    gated,
+    held_at,
+    kill,
+    known,
+    orphan,
+    over,
+    recovered,
+    shim_is_dead,
+)
 from tests.support.running import events_of, run_of, stop
 from tests.support.waiting import eventually
 
@@ -48,7 +57,7 @@ def test_D5_a_shim_that_ends_late_does_not_undo_what_was_done_after_it(holdfast,
     assert known(first.id).outcome == "succeeded"
     assert known("a").id == second.id
     assert known("a").state is State.RUNNING
-    eventually(lambda: not run_of(first.id).directory.lock_is_held(), why="the first has let go")
+    shim_is_dead(first.id)
     assert not run_of(first.id).directory.is_marked_active()
     assert run_of("a").directory.is_marked_active()
     _is_whole(first.id)

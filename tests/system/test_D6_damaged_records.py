@@ -115,6 +115,26 @@ def test_D6_a_damaged_line_in_the_middle(holdfast, line):
     _is_kept_as_unknown(holdfast, directory)
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        ("supervised", "shim", {"pid": 7}),
+        ("attempt_started", "root", {"pid": 7, "token": "hf1.7"}),
+        ("workload_resolved", "workload", {"comm": "sh"}),
+        ("workload_resolved", "wrappers", [7]),
+    ],
+)
+def test_D6_a_process_that_no_token_names_is_damage(holdfast, kind, name, value):
+    directory = _ended_run(holdfast)
+    lines = Path(directory.events_path).read_text().splitlines()
+    events = [json.loads(line) for line in lines]
+    damaged = [{**event, name: value} if event["kind"] == kind else event for event in events]
+    assert damaged != events
+    Path(directory.events_path).write_text("".join(json.dumps(e) + "\n" for e in damaged))
+    _is_kept_as_unknown(holdfast, directory)
+    assert "damaged" in known("a").evidence
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"null", b'{"schema":1,"name":"a"}'])
 def test_D6_a_damaged_spec(holdfast, content):
     directory = _ended_run(holdfast)

@@ -8,7 +8,7 @@ import sys
 
 from tests.support.recovering import kill, known, orphan, over, recovered, wait_gone
 from tests.support.running import events_of, is_alive, output_of, wait_for_output
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, wait_for_exit
 
 
 def _leave_unknown(holdfast, tmp_path, name, *options):
@@ -37,7 +37,7 @@ def test_L10_no_second_copy_beside_a_process_that_nobody_saw_being_forked(holdfa
         holdfast("run", "-n", "b", "true", expect=0)
     finally:
         os.kill(pid, signal.SIGKILL)
-    eventually(lambda: not is_alive(pid), why="it has ended", timeout=60)
+    wait_for_exit(pid, why="it has ended")
     holdfast("run", "-n", "a", "true", expect=0)
     over("a")
 
@@ -90,5 +90,5 @@ def test_L10_what_nobody_recorded_is_not_over(holdfast):
     assert "try again" in refused.stderr
     assert is_alive(pid)
     holdfast("run", "-n", "a", "true", expect=0)
-    eventually(lambda: not is_alive(pid), why="what was left is stopped first", timeout=60)
+    wait_for_exit(pid, why="what was left is stopped first")
     over("a")

@@ -8,9 +8,8 @@ import subprocess
 
 import pytest
 
-from holdfast.manage.suspects import recorded_tokens
-from holdfast.process.members import find_stamped
-from holdfast.run.crashpoints import points
+from holdfast.process.stamped import find_stamped
+from holdfast.run.crashpoints import POINTS
 from holdfast.run.directory import RunDirectory
 from holdfast.run.facts import State
 from holdfast.run.home import Home
@@ -19,13 +18,13 @@ from tests.support.recovering import known, recovered
 from tests.support.running import stop
 from tests.support.waiting import eventually
 
-LAUNCHER_POINTS = [point for point in points() if point.startswith("launcher.")]
+LAUNCHER_POINTS = [point for point in POINTS if point.startswith("launcher.")]
 
 
 def _tokens_on_record():
     home = Home.locate()
     events = [RunDirectory(home, run_id).read_events().events for run_id in home.run_ids()]
-    return set().union(*(recorded_tokens(fold(one)) for one in events))
+    return set().union(*(fold(one).named_tokens() for one in events))
 
 
 def _unrecorded():

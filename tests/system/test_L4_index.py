@@ -9,16 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.manage.listing import list_runs
+from holdfast.manage.listing import list_runs, select_runs
+from holdfast.manage.runs import Runs
 from holdfast.run.directory import RunDirectory
 from holdfast.run.home import Home
-from tests.support import index_scenes
+from holdfast.run.locks import wait_for_lock
 from tests.support.features import needs
-from tests.support.history import make_history
+from tests.support.history import DAY, make_ended, make_history, template_of
 from tests.support.kernel_lab import Place, run_in
 from tests.support.recovering import known, over
 from tests.support.running import stop
 from tests.support.waiting import eventually
+from tests.system import index_scenes
 
 MANY = 60  # more than are read without an index
 OWN_MOUNTS = Place(pid_namespace=False, covers={"/etc/hostname": "x\n"})
@@ -93,6 +95,52 @@ def test_L4_corrupt_in_the_middle(holdfast, home):
     assert _rows(home) == MANY + 3
 
 
+@pytest.mark.parametrize("by_end", [False, True])
+def test_L4_damaged_while_it_is_read(home, by_end):
+    """More runs than are read at once: the rest of the listing comes from the directories."""
+    make_history_more(home, 300)
+    expected = [info.id for info in select_runs(home, by_end=by_end)]
+    assert _rows(home) == len(expected)
+    listing = select_runs(home, by_end=by_end)
+    found = [next(listing).id for _ in range(5)]
+    size = os.path.getsize(home.index_path)
+    with open(home.index_path, "r+b") as file:
+        file.write(os.urandom(size))
+    found += [info.id for info in listing]
+    assert found == expected
+    assert [info.id for info in select_runs(home, by_end=by_end)] == expected
+    assert _rows(home) == len(expected), "healed"
+
+
+def make_history_more(home, count):
+    template = template_of(home)
+    for number in range(count):
+        make_ended(home, template, time.time() - (40 + number) * DAY, f"older-{number}")
+
+
+def test_L4_another_is_writing_it(home):
+    """Who can't write goes on in memory, with the rows that there are."""
+    with wait_for_lock(f"{home.index_path}.lock", 30):
+        listed = [info.name for info in select_runs(home, by_end=True)]
+        assert not os.path.exists(home.index_path)
+    assert len(listed) == MANY + 1
+    assert [info.name for info in select_runs(home, by_end=True)] == listed
+    make_history_more(home, 2)
+    with wait_for_lock(f"{home.index_path}.lock", 30):
+        assert len(list(select_runs(home, by_end=True))) == MANY + 4
+        assert _rows(home) == MANY + 1
+
+
+def test_L4_a_question_for_unknown_runs_looks_at_each(holdfast, home):
+    """An ending does not change; of a record that was damaged since, no row can tell."""
+    _names(holdfast)
+    directory = RunDirectory(home, Runs(home.path).get("old-3").id)
+    os.truncate(directory.events_path, 100)
+    assert _names(holdfast, "--state", "unknown") == ["old-3"]
+    assert _names(holdfast, "--state", "unknown", "-n", "1") == ["old-3"]
+    assert "old-3" not in _names(holdfast, "--state", "ended")
+
+
 def test_L4_another_version(holdfast, home):
     def spoil(home):
         connection = sqlite3.connect(home.index_path)
@@ -153,7 +201,7 @@ def test_L4_rows_that_lie_are_not_believed(holdfast, home):
     """The index holds no truth: text that is no run is read again from the directory."""
     _names(holdfast)
     connection = sqlite3.connect(home.index_path)
-    connection.execute("UPDATE runs SET info = '{}' WHERE rowid % 2 = 0")
+    connection.execute("UPDATE infos SET info = '{}' WHERE run % 2 = 0")
     connection.execute("UPDATE runs SET stamp = 'x' WHERE rowid % 3 = 0")
     connection.commit()
     connection.close()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import full_disk_scenes
 from tests.support.features import needs
 from tests.support.kernel_lab import Place, run_in
+from tests.system import full_disk_scenes
 
 OWN_MOUNTS = Place(pid_namespace=False, covers={"/etc/hostname": "x\n"})
 
@@ -71,3 +71,11 @@ def test_L5_a_start_without_room_is_refused_and_leaves_nothing(play):
 def test_L5_output_that_could_be_written_is_kept(play):
     facts = play(full_disk_scenes.output_when_full)
     assert facts == {"output": "begin\n", "exit_code": 3}
+
+
+def test_L5_a_run_is_removed_from_a_full_disk_and_what_it_used_is_kept(play):
+    seen = play(full_disk_scenes.removes_when_full)
+    assert (seen["refused"], seen["stays"]) == (6, "succeeded")
+    assert "can't be kept" in seen["said"]
+    # What has output makes room for its own line, and for the next one's.
+    assert (seen["removed"], seen["again"], seen["runs"]) == (0, 0, 2)

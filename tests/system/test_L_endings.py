@@ -28,7 +28,7 @@ from tests.support.running import (
     wait_for_output,
     workload_pid,
 )
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, wait_for_exit
 
 # L8
 
@@ -341,7 +341,7 @@ def test_L11_what_setsid_leaves_is_the_root_whatever_becomes_of_its_programs(hol
     # The shim of a run whose root is gone dies between two programs of what it left.
     shim = shim_pid("a")
     os.kill(shim, signal.SIGKILL)
-    eventually(lambda: not is_alive(shim), why="the shim is gone")
+    wait_for_exit(shim, why="the shim is gone")
     assert info_of("a").state == "orphaned"
     holdfast("recover", expect=0)
     assert info_of("a").state == "running"

@@ -25,6 +25,7 @@ from tests.support.running import (
     run_of,
     start_all,
     stop,
+    wait_for,
     workload_pid,
 )
 from tests.support.waiting import eventually
@@ -190,7 +191,7 @@ def test_L6_replace_over_an_orphan(holdfast):
     info, pid = info_of("a"), workload_pid("a")
     assert info.shim is not None
     os.kill(info.shim["pid"], signal.SIGKILL)
-    eventually(lambda: info_of("a").state is State.ORPHANED)
+    wait_for("a", lambda info: info.state is State.ORPHANED)
     assert holdfast("run", "-n", "a", "sleep", "601").returncode == 4
     done = holdfast("run", "-n", "a", "--replace", "sleep", "601", expect=0)
     assert str(pid) in done.stderr
@@ -202,7 +203,7 @@ def test_L6_replace_over_an_orphan(holdfast):
 
 
 def test_L7_a_run_inherits_no_session_of_an_agent_and_its_own_stamp(holdfast):
-    from holdfast.agents.recognition import SESSION_VARIABLES
+    from holdfast.agents.recognition_table import SESSION_VARIABLES
 
     assert SESSION_VARIABLES
     outside = dict.fromkeys(SESSION_VARIABLES, "of another session")

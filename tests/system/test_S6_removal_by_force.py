@@ -8,7 +8,7 @@ import os
 import pytest
 
 from holdfast.errors import StillAlive
-from holdfast.manage import giving_up, removal
+from holdfast.manage.removal import giving_up, remove
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.verdict import Verdict
 from holdfast.run.home import Home
@@ -107,7 +107,7 @@ def test_S6_nobody_is_abandoned_where_a_stop_ends_everybody(holdfast):
 def test_S6_a_run_that_is_frozen_with_its_shim_is_abandoned_whole(holdfast, monkeypatch):
     """SIGKILL waits for the thaw: the shim holds its lock, and never does anything again."""
     needs("root", "freezer_cgroup")
-    for module in (giving_up, removal):
+    for module in (giving_up, remove):
         monkeypatch.setattr(module, "_SHIM_SECONDS", 0.3)
     holdfast("run", "-n", "a", "sleep", "600", expect=0)
     before, directory = known("a"), run_of("a").directory
@@ -116,8 +116,8 @@ def test_S6_a_run_that_is_frozen_with_its_shim_is_abandoned_whole(holdfast, monk
             group.add(process["pid"])
         group.freeze()
         with pytest.raises(StillAlive):
-            removal.remove_run(directory, force=True)
-        removed = removal.remove_run(directory, force=True, abandon=True)
+            remove.remove_run(directory, force=True)
+        removed = remove.remove_run(directory, force=True, abandon=True)
         tokens = {one.identity.token for one in removed.abandoned}
         assert tokens == {before.shim["token"], before.workload["token"]}
         assert {one["token"] for one in _listed()} == tokens

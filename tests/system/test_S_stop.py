@@ -22,6 +22,7 @@ from tests.support.running import (
     shim_pid,
     start_all,
     stop,
+    wait_for,
     wait_for_output,
     workload_pid,
 )
@@ -140,7 +141,7 @@ def test_S5_a_second_stop_may_shorten_the_grace_of_the_first(holdfast):
     holdfast("run", "-n", "a", "bash", "-c", "trap '' TERM; echo ready; exec sleep 600", expect=0)
     wait_for_output("a", b"ready")
     with subprocess.Popen(holdfast.argv("stop", "--grace", "300", "a")) as patient:
-        eventually(lambda: info_of("a").state == "stopping")
+        wait_for("a", lambda info: info.state == "stopping")
         holdfast("stop", "--grace", "0", "a", expect=0)
         assert patient.wait(30) == 0
     assert info_of("a").outcome == "stopped"
@@ -163,9 +164,8 @@ def test_S5_stop_of_an_unknown_run_signals_nobody_and_says_why(holdfast, tmp_pat
     text = text.replace(f'"pid_ns":{token[4]}', '"pid_ns":4026530000')
     events.write_text(text.replace(inode, '"pidfd_inode":null'))
     assert info_of("a").state == "unknown"
-    for words in (["stop", "a"], ["wait", "a"]):
-        done = holdfast("--json", *words)
-        assert done.returncode == 4, done
+    holdfast("--json", "stop", "a", expect=4)
+    holdfast("--json", "wait", "a", expect=125)
     assert "NOT stopped" in holdfast("stop", "a", expect=4).stdout
     assert is_alive(pid)
     assert not (tmp_path / "runs" / directory.id / "signals.jsonl").exists()
@@ -236,7 +236,7 @@ def test_S7_killing_the_outer_shim_harms_neither_record(holdfast):
     _start_both(holdfast)
     pid, inner_pid = workload_pid("outer"), workload_pid("inner")
     os.kill(shim_pid("outer"), signal.SIGKILL)
-    eventually(lambda: info_of("outer").state == "orphaned")
+    wait_for("outer", lambda info: info.state == "orphaned")
     assert info_of("inner").state == "running"
     assert is_alive(inner_pid)
     done = holdfast("stop", "--grace", "1", "outer", expect=0)
@@ -252,7 +252,7 @@ def test_S7_killing_the_inner_shim_leaves_the_inner_workload_to_its_own_record(h
     _start_both(holdfast)
     inner_pid = workload_pid("inner")
     os.kill(shim_pid("inner"), signal.SIGKILL)
-    eventually(lambda: info_of("inner").state == "orphaned")
+    wait_for("inner", lambda info: info.state == "orphaned")
     stop(holdfast, "outer")
     # Recorded as another run's: the outer stop does not strike it as a mere descendant.
     struck = {row["to"].split(".")[1] for row in _signals_of("outer")}

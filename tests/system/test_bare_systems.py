@@ -7,10 +7,10 @@ import subprocess
 
 import pytest
 
-from tests.support import bare_scenes
 from tests.support.features import needs
 from tests.support.kernel_lab import Place, run_in
 from tests.support.running import ended, info_of
+from tests.system import bare_scenes
 
 OWN_MOUNTS = Place(pid_namespace=False, covers={"/etc/hostname": "x\n"})
 

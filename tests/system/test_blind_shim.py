@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support import blind_scenes
-from tests.support.blind_scenes import IDLE_SECONDS, STEADY
 from tests.support.features import needs
 from tests.support.kernel_lab import Place, run_in
-from tests.support.running import ended, events_of, info_of, shim_pid, wait_for_output
-from tests.support.waiting import eventually
+from tests.support.running import (
+    ended,
+    events_of,
+    info_of,
+    limit_descriptors,
+    wait_for,
+    wait_for_output,
+)
+from tests.system import blind_scenes
+from tests.system.blind_scenes import IDLE_SECONDS, STEADY
 
 NO_INOTIFY = 'echo 0 >/proc/sys/user/max_inotify_instances; exec "$0" "$@"'
 
@@ -76,12 +81,6 @@ def test_on_a_full_disk_silence_is_not_judged(tmp_path: Path):
     assert (seen["outcome"], seen["watching"]) == ("stalled", None), "judged when there is room"
 
 
-def _limit_descriptors(number: int) -> None:
-    shim = shim_pid("a")
-    hard = resource.prlimit(shim, resource.RLIMIT_NOFILE)[1]
-    resource.prlimit(shim, resource.RLIMIT_NOFILE, (number, hard))
-
-
 def test_without_descriptors_a_run_that_writes_goes_on(holdfast, tmp_path):
     wait = "until [ -e {} ]; do echo more; sleep 0.1; done"
     begin, end = tmp_path / "begin", tmp_path / "end"
@@ -89,12 +88,12 @@ def test_without_descriptors_a_run_that_writes_goes_on(holdfast, tmp_path):
     options = ["--idle-timeout", IDLE_SECONDS, "--done-when", "fin+", "--drain", "0"]
     words = ["sh", "-c", "; ".join([*parts, "exec sleep 600"])]
     holdfast("run", "-n", "a", *options, "--grace", "0", *words, expect=0)
-    eventually(lambda: info_of("a").workload_resolution, why="it has looked")
-    _limit_descriptors(3)
+    wait_for("a", lambda info: info.workload, why="it has looked")
+    limit_descriptors("a", 3)
     begin.touch()
     wait_for_output("a", b"steady", timeout=60)
     assert info_of("a").state == "running", "it was not silent, whatever the shim could open"
-    _limit_descriptors(256)
+    limit_descriptors("a", 256)
     end.touch()
     assert ended("a", timeout=60).outcome == "completed", "and is watched on"
 
@@ -103,7 +102,7 @@ def test_stderr_alone_is_output_too(holdfast):
     script = f"({STEADY}) >&2"
     words = ["--split-stderr", "--idle-timeout", IDLE_SECONDS, "--grace", "0"]
     holdfast("run", "-n", "a", *words, "sh", "-c", script, expect=0)
-    eventually(lambda: info_of("a").last_output_at, why="stderr is seen")
+    wait_for("a", lambda info: info.last_output_at, why="stderr is seen")
     info = ended("a", timeout=60)
     assert (info.outcome, info.log_bytes) == ("succeeded", 0), info.evidence
 

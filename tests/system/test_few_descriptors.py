@@ -1,10 +1,11 @@
-"""Too few descriptors for a start: said, and nothing is left that leads nowhere."""
+"""Too few descriptors for a start: said, and nothing is left. For a tree: members come first."""
 
 from __future__ import annotations
 
 import os
 import resource
 import subprocess
+import sys
 
 import pytest
 
@@ -47,3 +48,40 @@ def test_a_claim_that_nothing_was_made_of_is_forgotten(tmp_path):
         claim.write(run_id)
     claim_name(home, "a").release()
     assert read_name(home, "a") == run_id
+
+
+TREE = """\
+import os, resource, subprocess
+from holdfast.process.identity import ProcessIdentity
+from holdfast.process.tree import Tree
+
+def open_files():
+    return len(os.listdir("/proc/self/fd")) - 1
+
+before = open_files()
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+children = []
+try:
+    with Tree(reaper=ProcessIdentity.current()) as tree:
+        for more in (5, 45, 0):
+            children += [subprocess.Popen(["sleep", "600"]) for _ in range(more)]
+            members = tree.walk()
+            assert tree.saw_all, "a member could not be held"
+            assert {m.identity.pid for m in members} == {c.pid for c in children}
+            for member in members:
+                assert member.comm == "sleep"
+                member.keep_for_samples()
+            assert open_files() - before == {5: 31, 50: 51}[len(members)]
+    assert open_files() == before
+finally:
+    for child in children:
+        child.kill()
+        child.wait()
+"""
+
+
+def test_a_tree_gives_its_files_up_for_pidfds():
+    done = subprocess.run(
+        [sys.executable, "-c", TREE], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -17,18 +17,18 @@ from holdfast.run.outcomes import Outcome
 from tests.support.cgroups import CGroup, freezer_cgroup
 from tests.support.cli import CommandLine
 from tests.support.features import needs
-from tests.support.holding import pass_time
+from tests.support.holding import holding, pass_time
 from tests.support.running import (
     ended,
     events_of,
     info_of,
-    is_alive,
     run_of,
     shim_pid,
+    wait_for_events,
     wait_for_output,
     workload_pid,
 )
-from tests.support.waiting import eventually
+from tests.support.waiting import wait_for_exit
 
 pytestmark = pytest.mark.usefixtures("runs")  # what is left is stopped
 
@@ -48,10 +48,12 @@ def _now() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def _start(holdfast: CommandLine, tmp_path: Path, *options: object) -> Path:
+def _start(
+    holdfast: CommandLine, tmp_path: Path, *options: object, env: dict[str, str] | None = None
+) -> Path:
     go = tmp_path / "go"
     words = [sys.executable, "-S", "-c", QUIET, str(go)]
-    holdfast("run", "-n", "a", "--grace", "0", *options, *words, expect=0)
+    holdfast("run", "-n", "a", "--grace", "0", *options, *words, env=env, expect=0)
     wait_for_output("a", b"up")
     return go
 
@@ -89,6 +91,18 @@ def test_what_was_silent_before_a_freeze_is_stalled_after_it_in_its_time(
     assert info.duration_seconds > 2 * IDLE_SECONDS  # but for what passed before the freeze
 
 
+def test_a_gap_in_the_middle_of_a_look_is_no_silence(holdfast: CommandLine, tmp_path: Path) -> None:
+    with holding(tmp_path / "fifo", "idle") as hold:
+        go = _start(holdfast, tmp_path, "--idle-timeout", IDLE_SECONDS, env=hold.env)
+        hold.arrived()
+        pass_time(_now() + IDLE_SECONDS + 1)
+        hold.release()
+        wait_for_events("a", "members_seen")  # it goes on
+        go.touch()
+        info = ended("a")
+    assert (info.outcome, info.exit_code) == (Outcome.SUCCEEDED, 0), events_of("a", "stop_begun")
+
+
 def test_a_freeze_counts_for_the_deadline_but_an_exit_comes_first(
     holdfast: CommandLine, tmp_path: Path
 ) -> None:
@@ -97,7 +111,7 @@ def test_a_freeze_counts_for_the_deadline_but_an_exit_comes_first(
     os.kill(shim, signal.SIGSTOP)
     try:
         go.touch()
-        eventually(lambda: not is_alive(workload), 60, "it has ended")
+        wait_for_exit(workload, why="it has ended")
         pass_time(_now() + IDLE_SECONDS)
     finally:
         os.kill(shim, signal.SIGCONT)

@@ -18,13 +18,20 @@ import pytest
 
 from holdfast.errors import RunNotFound
 from holdfast.manage.runs import Runs
+from holdfast.run.control_socket import dial
 from holdfast.run.outcomes import Outcome
-from holdfast.shim.dial import dial
 from tests.support.cli import CommandLine
 from tests.support.holding import Hold, callback_names, holding, pass_time
-from tests.support.running import ended, events_of, info_of, is_alive, run_of, wait_for_output
+from tests.support.running import (
+    ended,
+    events_of,
+    info_of,
+    run_of,
+    wait_for_events,
+    wait_for_output,
+)
 from tests.support.shims import kill_shim
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, wait_for_exit
 
 pytestmark = pytest.mark.usefixtures("runs")  # what is left is stopped
 
@@ -46,7 +53,6 @@ sys.exit(0)
 
 # Each callback of the loop, and what a run needs so that it comes. `sh` is the root's text.
 HELD = {
-    "timer": [],
     "signals": ["sh", "(sleep 0.3 & sleep 1 & sleep 2 &); exec {}"],  # orphans end
     "exec": [],
     "root exit": [],
@@ -56,7 +62,8 @@ HELD = {
     "look": [],
     "sample": ["--sample-interval", "0.5"],
     "memory": ["--memory-max", "8G"],
-    "silence": ["--idle-timeout", "1"],
+    "silence": ["--silence-timeout", "1"],
+    "idle": ["--idle-timeout", "1"],
     "deadline": [],
     "drain": ["--done-when", "up", "--drain", "1"],
     "required": ["--require-workload", "--workload", os.path.basename(sys.executable)],
@@ -77,6 +84,15 @@ ELSEWHERE = {
     "journal": "a timer that tries a full disk again",
     "terminal log": "a timer that tries a full disk again",
     "ending": "a timer that tries a full disk again",
+    "neighbour": "needs another run: test_Q4_neighbours.py",
+    "join neighbours": "needs another run: test_Q4_neighbours.py",
+    "rescue": "needs another run: test_Q4_neighbours.py",
+    "watchers": "a timer that tries again where descriptors were missing",
+    "pause": "the whole tree stands still: test_Q10_pause.py",
+    "waiting": "nothing runs yet: test_Q_queue.py holds it at its points",
+    "moment": "nothing runs yet: test_Q_conditions.py",
+    "after": "nothing runs yet: test_Q_conditions.py",
+    "turn": "nothing runs yet: test_Q_queue.py holds it at its points",
 }
 
 
@@ -149,7 +165,7 @@ def test_a_run_that_ends_while_the_loop_is_held_has_its_own_ending(
         hold.arrived()
         os.kill(root, signal.SIGCONT)
         (tmp_path / "go").unlink(missing_ok=True)
-        eventually(lambda: not is_alive(root), 60, "the run's root has ended")
+        wait_for_exit(root, why="the run's root has ended")
         pass_time(_began() + TIMEOUT_SECONDS + 0.1)
         hold.release()
         info = ended("a", timeout=60)
@@ -230,7 +246,7 @@ def test_a_stop_that_is_asked_for_after_the_exit_does_not_end_the_run(
         hold.arrived()
         root = events_of("a", "attempt_started")[0]["root"]["pid"]
         (tmp_path / "go").unlink()
-        eventually(lambda: not is_alive(root), 60, "the root has ended")
+        wait_for_exit(root, why="the root has ended")
         call = dial(str(run_of("a").directory.path))
         assert call is not None
         call.sendall(b'{"do":"stop","wait":true}\n')
@@ -248,7 +264,7 @@ def test_a_stop_that_is_held_up_is_a_stop(holdfast: CommandLine, tmp_path: Path)
         assert call is not None
         call.sendall(b'{"do":"stop","grace_seconds":1}\n')
         hold.arrived()
-        time.sleep(1.5)
+        pass_time(time.clock_gettime(time.CLOCK_BOOTTIME) + 1)  # the grace
         hold.release()
         assert ended("a").outcome is Outcome.STOPPED
         call.close()
@@ -281,7 +297,7 @@ def test_an_adopter_that_is_held_up_reads_the_exit_first(
             hold.arrived()
             (tmp_path / "go").unlink()
         else:
-            eventually(lambda: len(events_of("a", "supervised")) == 2, 60, "it is adopted")
+            wait_for_events("a", "supervised", 2, why="it is adopted")
             (tmp_path / "go").unlink()
             hold.arrived()
         pass_time(_began() + TIMEOUT_SECONDS + 0.1)

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import HomeUnusable, UnsafeFile
-from holdfast.manage.archive import archive_run
-from holdfast.manage.config import Retention
-from holdfast.manage.deletion import delete
 from holdfast.manage.index import Index
-from holdfast.manage.removal import remove_run
-from holdfast.manage.retention import Fate, clean
+from holdfast.manage.removal.archive import archive_run
+from holdfast.manage.removal.deletion import delete
+from holdfast.manage.removal.remove import remove_run
+from holdfast.manage.removal.retention import RetentionFate, clean
+from holdfast.manage.starting.config import Retention
 from holdfast.run.home import Home
 from tests.support.features import needs
 from tests.support.kernel_lab import OTHER_UID, ROOT, python_for
@@ -68,7 +68,7 @@ def test_the_password_database_stands_in_for_home(monkeypatch):
 
 def test_no_configuration_is_read_below_the_current_directory(monkeypatch):
     from holdfast.agents.places import user_profile_directory
-    from holdfast.manage.config import config_path
+    from holdfast.manage.starting.config import config_path
 
     for name in ("XDG_CONFIG_HOME", "HOME"):
         monkeypatch.setenv(name, "relative")
@@ -124,6 +124,26 @@ def test_a_link_that_was_planted_in_the_home_is_refused_and_not_followed(
     (home / name).unlink()
 
 
+@pytest.mark.parametrize("what", ["a FIFO", "a link"])
+def test_a_list_of_the_abandoned_that_is_no_file_is_refused_and_not_waited_for(
+    holdfast, runs, victim, what
+):
+    path = Path(runs.home.prepare().path) / "abandoned.jsonl"
+    if what == "a FIFO":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(victim / "deep" / "precious")
+    for words in (["run", "-n", "a", "true"], ["recover"]):
+        done = holdfast(*words, expect=4)
+        assert f"{path} is not a file that Holdfast wrote" in done.stderr
+        assert f"ls -l {path}" in done.stderr
+    found = holdfast("doctor", "--json", expect=1).json["findings"]
+    assert [one["status"] for one in found if one["name"] == "abandoned"] == ["fail"]
+    path.unlink()
+    holdfast("run", "-n", "a", "true", expect=0)
+    holdfast("wait", "a", expect=0)
+
+
 def test_a_folder_of_somebody_else_in_the_home_is_refused(runs):
     needs("root")
     removed = Path(runs.home.path) / "removed"
@@ -165,7 +185,7 @@ def test_an_index_that_is_a_link_is_replaced_and_not_followed(runs, tmp_path, is
     home = runs.home.prepare()
     os.symlink(target, home.index_path)
     with Index(home) as index:
-        assert index.ids() == set()
+        assert index.ids() == []
         index.remove(["0" * 20])
     assert not os.path.islink(home.index_path)
     assert target.exists() is is_there
@@ -192,7 +212,7 @@ def test_a_run_whose_directory_is_a_link_is_not_removed_and_frees_nothing(holdfa
         archive_run(run.directory)
     for dry_run in (True, False):
         (cleaned,) = clean(runs.home, Retention(keep=0), dry_run=dry_run)
-        assert (cleaned.fate, cleaned.freed_bytes) == (Fate.REFUSED, 0)
+        assert (cleaned.fate, cleaned.freed_bytes) == (RetentionFate.REFUSED, 0)
     assert (elsewhere / "events.jsonl").exists()
     assert holdfast("status", "moved", "--json", expect=0).json["outcome"] == "succeeded"
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.manage.runs import Run
+from holdfast.manage.run import Run
 from holdfast.run.events import Kind
 from tests.support.running import ended, is_alive, run_of, shim_pid, wait_for_output
 from tests.support.waiting import eventually

@@ -23,8 +23,8 @@ from holdfast import (
     WrongUse,
 )
 from holdfast.errors import InvalidName, InvalidOption, NoStdin
-from holdfast.manage.cursor import SETTLE_SECONDS, Place, parse_cursor
 from holdfast.manage.listing import list_runs
+from holdfast.manage.reading.cursor import SETTLE_SECONDS, CursorPosition, parse_cursor
 from holdfast.run.names import new_id
 from tests.support.shims import kill_shim
 from tests.support.waiting import eventually
@@ -105,6 +105,36 @@ def test_lists_by_activity_outcome_time_and_number(runs):
     assert [info.id for info in runs.list(outcome="failed")] == [bad.id]
     assert [info.id for info in runs.list(since=time.time() + 60)] == [going.id]
     assert len(runs.list(limit=1)) == 1
+
+
+def test_lists_by_every_selector_of_the_command_line(runs):
+    bad = runs.start(["false"], name="Train-1", tags={"team": "a"})
+    good = runs.start(["true"], name="train-2", tags={"team": "b", "x": "1"})
+    going = runs.start(["sleep", "600"], name="serve", tags={"team": "c"}, agent="claude")
+    runs.wait([bad, good], timeout=20)
+
+    def ids(**selectors) -> set[str]:
+        return {info.id for info in runs.list(**selectors)}
+
+    assert ids(state="running") == ids(state=State.RUNNING) == {going.id}
+    assert ids(state=["ended", "running"]) == {going.id, good.id, bad.id}
+    assert ids(outcome=(Outcome.FAILED, "killed")) == {bad.id}
+    assert ids(agent="claude") == {going.id}
+    assert ids(name="train-*") == {good.id, bad.id}
+    assert ids(name=["serve", "*-1"]) == {going.id, bad.id}
+    assert ids(tags={"x": None}) == {good.id}
+    assert ids(tags={"team": ["a", "b"]}) == {good.id, bad.id}
+    assert ids(tags={"team": ["a", "b"], "x": "1"}, outcome="succeeded") == {good.id}
+    assert len(ids(name="train-*", active=False, limit=1)) == 1
+    assert ids(state="running", active=False) == set()
+
+
+def test_what_is_no_state_and_no_text_is_refused(runs):
+    with pytest.raises(InvalidOption, match="'asleep' is none of queued, starting") as refused:
+        runs.list(state=["running", "asleep"])
+    assert (refused.value.option, refused.value.value) == ("state", "asleep")
+    with pytest.raises(InvalidOption, match="name: 7 is not a text"):
+        runs.list(name=[7])
 
 
 def test_an_outcome_that_there_is_not_is_refused(runs):
@@ -201,7 +231,7 @@ def _output(run) -> bytes:
         ({"name": ""}, InvalidName),
         ({"timeout": -1}, InvalidOption),
         ({"timeout": "soon"}, InvalidOption),
-        ({"restart": "always"}, InvalidOption),
+        ({"restart": "sometimes"}, InvalidOption),
         ({"tags": {"": "x"}}, InvalidOption),
         ({"agent": "nonesuch"}, NotFound),
         ({"colour": "red"}, WrongUse),
@@ -251,7 +281,7 @@ def test_following_events_sees_a_run_that_starts_later(runs):
 
 def test_a_cursor_forgets_what_is_done_with():
     """However long the history, a cursor names only what may still have events."""
-    place = Place()
+    place = CursorPosition()
     ids = sorted(new_id() for _ in range(50))
     for run_id in ids:
         assert place.begin(run_id) == 0
@@ -267,7 +297,7 @@ def test_a_cursor_forgets_what_is_done_with():
 def test_events_of_a_slow_launcher_are_not_left_out():
     """A run whose id was made before another one's may get its directory after that has ended."""
     early, later = sorted((new_id(), new_id()))
-    place = Place()
+    place = CursorPosition()
     place.begin(later)
     place.give(later, 9, is_last=True)
     place.settle(time.time(), unread=None)

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.running import ended, events_of, info_of, run_of, shim_pid
+from tests.support.recovering import shim_is_dead
+from tests.support.running import (
+    ended,
+    events_of,
+    info_of,
+    limit_descriptors,
+    loaded_shim,
+    run_of,
+    wait_for,
+    wait_for_events,
+)
 from tests.support.waiting import eventually
 
 LOOP = """\
@@ -55,25 +64,19 @@ def test_a_loop_waits_for_more_descriptors_than_it_may_open(limit):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def _lower(limit: int) -> None:
-    shim = shim_pid("a")
-    hard = resource.prlimit(shim, resource.RLIMIT_NOFILE)[1]
-    resource.prlimit(shim, resource.RLIMIT_NOFILE, (limit, hard))
-
-
 def _started(holdfast, gate: Path, *words: str) -> None:
     until = f"while [ ! -e '{gate}' ]; do sleep 0.02; done; exit 5"
     script = gate.with_suffix(".sh")
     script.write_text(until)
     holdfast("run", "-n", "a", "--sample-interval", "0.1", *words, "sh", script, expect=0)
-    eventually(lambda: info_of("a").workload_resolution == "direct", why="it has looked")
+    wait_for("a", lambda info: info.workload_resolution == "direct", why="it has looked")
 
 
 def test_a_shim_records_an_ending_under_a_lowered_limit(holdfast, tmp_path):
     gate = tmp_path / "gate"
     _started(holdfast, gate)
-    _lower(3)
-    eventually(lambda: events_of("a", "fault"), why="the loop has met the limit")
+    limit_descriptors("a", 3)
+    wait_for_events("a", "fault", why="the loop has met the limit")
     gate.touch()
     info = ended("a")
     assert (info.outcome, info.exit_code) == ("failed", 5)
@@ -85,11 +88,11 @@ def test_a_shim_records_an_ending_under_a_lowered_limit(holdfast, tmp_path):
 def test_a_shim_goes_on_when_there_is_room_again(holdfast, tmp_path):
     gate = tmp_path / "gate"
     _started(holdfast, gate)
-    _lower(0)
+    limit_descriptors("a", 0)
     gate.touch()
     eventually(_is_held_up_or_over, why="it can't look at the tree")
     with contextlib.suppress(ProcessLookupError):  # it may have let go by now
-        _lower(256)
+        limit_descriptors("a", 256)
     info = ended("a")
     assert (info.outcome, info.exit_code) == ("failed", 5)
 
@@ -97,7 +100,7 @@ def test_a_shim_goes_on_when_there_is_room_again(holdfast, tmp_path):
 def test_a_shim_that_can_look_at_nothing_lets_go_of_a_run_that_is_over(holdfast, tmp_path):
     gate = tmp_path / "gate"
     _started(holdfast, gate)
-    _lower(0)
+    limit_descriptors("a", 0)
     gate.touch()
     assert ended("a").exit_code == 5, "as its shim recorded it, before it let go"
     holdfast("wait", "a", expect=5)
@@ -109,8 +112,9 @@ def test_a_shim_that_has_no_descriptors_to_stop_its_run_with_leaves_that_to_the_
     holdfast, limit
 ):
     holdfast("run", "-n", "a", "--grace", "1", limit, "2", "sleep", "600", expect=0)
-    _lower(0)
-    eventually(lambda: not run_of("a").directory.lock_is_held(), 60, why="its shim has let go")
+    loaded_shim("a")
+    limit_descriptors("a", 0)
+    shim_is_dead("a")
     outcome = "timed_out" if limit == "--timeout" else "stalled"
     holdfast("wait", "a", expect=124)
     assert info_of("a").outcome == outcome

@@ -14,14 +14,23 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import HoldfastError
-from holdfast.manage.standing import read_facts
+from holdfast.manage.state import read_facts
 from holdfast.process.identity import ProcessIdentity
-from holdfast.shim.inner import InnerRuns
+from holdfast.run.inner_runs import InnerRuns
 from holdfast.shim.notify import MOST_AT_ONCE, Notifier
 from tests.support.features import needs
-from tests.support.recovering import kill_shim
-from tests.support.running import ended, events_of, info_of, is_alive, run_of, stop, workload_pid
+from tests.support.recovering import kill_shim, shim_is_dead
+from tests.support.running import (
+    ended,
+    events_of,
+    info_of,
+    is_alive,
+    run_of,
+    settled,
+    stop,
+    wait_for,
+    workload_pid,
+)
 from tests.support.waiting import eventually
 
 
@@ -152,7 +161,7 @@ def test_a_bad_notifier_neither_delays_nor_breaks_the_end(holdfast, tmp_path, ki
     holdfast("run", "-n", "a", *options, "sh", "-c", "echo said; exit 4", expect=0)
     info = ended("a", timeout=10)
     assert (info.outcome, info.exit_code) == ("failed", 4)
-    eventually(lambda: not run_of("a").directory.lock_is_held(), 10, "the lock is free")
+    shim_is_dead("a", 10)
     assert holdfast("wait", "a", timeout=10).returncode == 4
     assert events_of("a")[-1]["kind"] == "ended"
     assert events_of("a", "fault") == []
@@ -175,6 +184,68 @@ def test_why_it_failed_is_in_its_log(holdfast):
     holdfast("run", "-n", "a", "--notify", "echo trouble >&2; exit 7", "true", expect=0)
     said = log_with("a", "exit code")
     assert said.splitlines()[1:] == ["trouble", "exit code 7"]
+
+
+def test_a_notice_that_failed_is_seen_where_people_look(holdfast):
+    holdfast("run", "-n", "a", "--notify", "echo no route >&2; exit 7", "true", expect=0)
+    assert ended("a").outcome == "succeeded"
+    assert wait_for("a", lambda info: info.notify_failure) == "ended: exit code 7"
+    shown = " ".join(holdfast("status", "a", expect=0).stdout.split())
+    assert "the notice failed: ended: exit code 7; what it printed is in notify.log" in shown
+    assert "its notice failed" in holdfast("ls", expect=0).stdout
+    assert holdfast("ls", "--json", expect=0).json["runs"][0]["notify_failure"]
+    assert "no route" in log_of("a")
+
+
+def test_a_notice_that_came_through_is_not_mentioned(holdfast, tmp_path):
+    holdfast("run", "-n", "a", "--notify", f"cat >>{tmp_path}/told", "true", expect=0)
+    told(tmp_path / "told")
+    assert settled("a").notify_failure is None
+    assert "notice failed" not in " ".join(holdfast("status", "a", expect=0).stdout.split())
+    assert "notice failed" not in holdfast("ls", expect=0).stdout
+
+
+@pytest.mark.parametrize(
+    ("kinds", "script", "is_told"),
+    [
+        ("failed", "exit 3", True),
+        ("failed", "exit 0", False),
+        ("anomaly,orphan", "exit 3", False),
+        ("orphan, ended", "exit 0", True),
+    ],
+)
+def test_only_what_was_picked_is_told(holdfast, tmp_path, kinds, script, is_told):
+    path = tmp_path / "told"
+    options = ["--notify", f"cat >>{path}", "--notify-on", kinds]
+    holdfast("run", "-n", "a", *options, "sh", "-c", script, expect=0)
+    if is_told:
+        assert [one["event"] for one in told(path)] == ["ended"]
+    else:
+        settled("a")  # its shim is gone, and has started no notice before it went
+        assert notices_of(info_of("a").id) == []
+        assert not path.exists()
+
+
+def test_a_stop_that_was_asked_for_is_no_failure(holdfast, tmp_path):
+    options = ["--notify", f"cat >>{tmp_path}/told", "--notify-on", "failed"]
+    holdfast("run", "-n", "a", *options, "sleep", "600", expect=0)
+    stop(holdfast, "a")
+    info = settled("a")
+    assert notices_of(info.id) == []
+    assert not (tmp_path / "told").exists()
+
+
+@pytest.mark.parametrize("kinds", ["", "all", "failed,", "failed,attention!"])
+def test_what_is_no_kind_of_notice_is_refused_with_those_there_are(holdfast, kinds):
+    done = holdfast("run", "--notify", "true", "--notify-on", kinds, "true", expect=2)
+    assert "ended, failed, anomaly, orphan" in done.stderr
+
+
+def test_to_pick_notices_for_nobody_is_refused(holdfast, runs, config):
+    assert "--notify" in holdfast("run", "--notify-on", "failed", "true", expect=2).stderr
+    config('[defaults]\nnotify_on = "failed"\n')
+    holdfast("run", "-n", "a", "true", expect=0)  # there for those runs that do notify
+    assert runs.start(["true"], notify="true", notify_on=["failed", "orphan"]).info()
 
 
 def test_it_is_not_of_the_run_nor_is_what_it_leaves_behind(holdfast, tmp_path):
@@ -247,7 +318,7 @@ def test_notices_that_pile_up_are_left_out_and_that_is_noted(holdfast):
 def test_a_run_that_a_notifier_starts_is_a_run_of_its_own(holdfast):
     line = shlex.join(holdfast.argv("run", "-n", "next", "sleep", "600"))
     holdfast("run", "-n", "a", "--notify", line, "true", expect=0)
-    eventually(lambda: info_of("next").state == "running", why="it runs", ignoring=(HoldfastError,))
+    wait_for("next", lambda info: info.state == "running", why="it runs")
     info = info_of("next")
     assert info.started_in is None
     environment = Path(f"/proc/{workload_pid('next')}/environ").read_bytes()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from holdfast.process.identity import ProcessIdentity
-from tests.support import namespace_scenes
 from tests.support.features import needs
 from tests.support.kernel_lab import Place, run_in
+from tests.system import namespace_scenes
 
 
 def test_a_walk_from_another_namespace_does_not_enter_the_tree_of_a_stranger():

@@ -15,7 +15,7 @@ import pytest
 from holdfast.errors import AlreadyRunning
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.pidfile import PidFile
-from holdfast.process.pidfile_age import is_of_this_boot
+from holdfast.process.pidfile_format import is_of_this_boot
 from holdfast.process.verdict import Proof, Verdict
 from tests.support import pidfile_scenes as scenes
 from tests.support.features import needs

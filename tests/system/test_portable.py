@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.errors import IdentityUnproven, InvalidPid, ProcessGone
-from holdfast.process import here
+from holdfast.process import this_host
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.pidfile import PidFile
 from holdfast.process.signals import send_signal
@@ -21,9 +21,9 @@ from tests.support.places import sleeper
 @pytest.fixture(autouse=True)
 def _portable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("HOLDFAST_PROCESS_BACKEND", "portable")
-    here._places.clear()
+    this_host._places.clear()
     yield
-    here._places.clear()
+    this_host._places.clear()
 
 
 def test_capture_and_look():
@@ -82,7 +82,7 @@ def test_what_it_cannot_compare_is_unknown():
             ours.replace(host="01234567"),
             ProcessIdentity(process.pid),
             ProcessIdentity(process.pid, 12345),
-            ProcessIdentity(process.pid, 1, 2, 3, "0" * 31 + "1", here.place().host),
+            ProcessIdentity(process.pid, 1, 2, 3, "0" * 31 + "1", this_host.place().host),
         ]
         for record in strangers:
             assert record.verdict() is Verdict.UNKNOWN

@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
-import shutil
+import asyncio
 from collections.abc import Generator
 from typing import Any
 
 import pytest
 
+from holdfast import AsyncRun, AsyncRuns
 from holdfast.errors import RunNotFound
+from holdfast.manage.operations import Wait, run_steps
 from holdfast.manage.runs import Runs
-from holdfast.manage.steps import Wait, run_steps
 from holdfast.manage.stopping import stop_run
-from tests.support.running import info_of, kill_later, run_of, start_all, stop
+from tests.support.running import (
+    delete_below_its_shim,
+    info_of,
+    kill_later,
+    run_of,
+    start_all,
+    stop,
+)
 
 ROUNDS = 4
 
 
 def _until_asked(steps: Generator[Wait, set[int], Any]) -> None:
-    """Go on until it waits for the answer of the run's shim."""
+    """Go on until it waits for the run's shim."""
     wait = next(steps)
     while not wait.fds:
         wait = next(steps)
+
+
+def _resumed(steps: Generator[Wait, set[int], Any]) -> Generator[Wait, set[int], Any]:
+    """The rest of an operation that waits: nothing has come yet."""
+    ready: set[int] = set()
+    while True:
+        try:
+            wait = steps.send(ready)
+        except StopIteration as done:
+            return done.value
+        ready = yield wait
 
 
 def test_a_stop_of_a_run_that_is_removed_meanwhile_finds_no_run(holdfast):
@@ -36,7 +55,7 @@ def test_a_stop_of_a_run_that_is_removed_meanwhile_finds_no_run(holdfast):
 def test_a_run_is_replaced_by_another_though_it_is_removed_meanwhile(holdfast, runs: Runs):
     holdfast("run", "-n", "a", "sleep", "600", expect=0)
     first = run_of("a").id
-    steps = runs.start_steps(["sleep", "600"], name="a", replace=True, grace=0)
+    steps = runs._start_steps(["sleep", "600"], name="a", replace=True, grace=0)
     _until_asked(steps)
     holdfast("rm", "--stop", first, expect=0)
     assert run_steps(steps).id == run_of("a").id != first
@@ -47,19 +66,41 @@ def test_a_run_is_replaced_by_another_though_it_is_removed_meanwhile(holdfast, r
 def test_a_wait_knows_how_a_run_ended_that_is_removed_before_the_others_end(holdfast, runs: Runs):
     holdfast("run", "-F", "-n", "a", "sh", "-c", "exit 3", expect=3)
     holdfast("run", "-n", "b", "sleep", "600", expect=0)
-    steps = runs.wait_steps(["a", "b"], any_of=False, timeout=None)
+    steps = runs._wait_steps(["a", "b"], any_of=False, timeout=None)
     _until_asked(steps)
     holdfast("rm", "a", expect=0)
     stop(holdfast, "b")
-    first, second = run_steps(steps)
+    first, second = run_steps(_resumed(steps))
     assert (first.outcome, first.exit_code) == ("failed", 3)
     assert second.outcome == "stopped"
+
+
+def test_a_removed_run_has_no_output(runs: Runs):
+    run = runs.start(["echo", "hello"])
+    run.wait(60)
+    run.remove()
+    for look in (run.info, run.output, run.follow, lambda: list(run.lines())):
+        with pytest.raises(RunNotFound):
+            look()
+
+
+def test_a_removed_run_has_no_output_in_asyncio(runs: Runs):
+    async def play() -> None:
+        library = AsyncRuns(runs.home.path)
+        run: AsyncRun = await library.start(["echo", "hello"])
+        await run.wait(60)
+        await run.remove()
+        for look in (run.info(), run.output(), anext(run.follow()), anext(run.lines())):
+            with pytest.raises(RunNotFound):
+                await look
+
+    asyncio.run(play())
 
 
 def test_a_stop_of_a_run_whose_directory_is_deleted_claims_nothing(holdfast):
     holdfast("run", "-n", "a", "sleep", "600", expect=0)
     with kill_later("a"):
-        shutil.rmtree(run_of("a").directory.path)
+        delete_below_its_shim(run_of("a").directory.path)
         done = holdfast("stop", "a")
         assert done.returncode in (3, 4, 6)
         assert "Traceback" not in done.stderr

@@ -9,9 +9,8 @@ import pytest
 from holdfast.manage.runs import Runs
 from holdfast.run.outcomes import Outcome
 from tests.support.cli import CommandLine
-from tests.support.running import ended, events_of, is_alive, wait_for_output
+from tests.support.running import ended, events_of, is_alive, wait_for_events, wait_for_output
 from tests.support.shims import kill_shim
-from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("runs")  # what is left is stopped
 
@@ -64,7 +63,7 @@ def test_two_that_can_not_be_told_apart_are_both_awaited_and_none_is_believed_al
     wait_for_output("a", b"up")
     (tmp_path / f"go{first_to_end}").unlink()
     last = (set("12") - {first_to_end}).pop()
-    eventually(lambda: events_of("a", "root_exited"), why="the root left its place")
+    wait_for_events("a", "root_exited", why="the root left its place")
     (tmp_path / f"go{last}").unlink()
     info = ended("a")
     assert (info.outcome, info.exit_code) == ending
@@ -76,7 +75,7 @@ def test_who_takes_over_in_doubt_says_that_it_did_not_see(
     holdfast: CommandLine, runs: Runs, tmp_path: Path
 ) -> None:
     holdfast("run", "-n", "a", "sh", "-c", _two_heirs(tmp_path, 5, 5), expect=0)
-    [left] = eventually(lambda: events_of("a", "root_exited"), why="the root left its place")
+    [left] = wait_for_events("a", "root_exited", why="the root left its place")
     assert left["in_doubt"] is True
     kill_shim(runs.get("a"))
     holdfast("recover", expect=0)

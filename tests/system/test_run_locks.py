@@ -11,10 +11,10 @@ from holdfast.process.identity import ProcessIdentity
 from holdfast.process.signals import send_signal
 from holdfast.run.home import Home
 from holdfast.run.locks import lock_is_held, take_lock
-from tests.support import lock_scenes
 from tests.support.features import needs
 from tests.support.kernel_lab import Place, run_in, start_in
 from tests.support.waiting import eventually
+from tests.system import lock_scenes
 
 HERE = Place(pid_namespace=False)
 

@@ -12,14 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.process.sampling import Sampler
-from holdfast.run.anomaly_rule import THRESHOLDS, Threshold
-from tests.support import sampling_scenes
+from holdfast.process.identity import ProcessIdentity
+from holdfast.process.sampling.sampler import Sampler
+from holdfast.process.tree import Tree
+from holdfast.run.anomalies.progress_rules import Spin
+from holdfast.run.anomalies.rule import Threshold
 from tests.support.features import needs
 from tests.support.kernel_lab import OTHER_UID, Place, run_in
-from tests.support.sampling_scenes import direct, member
 from tests.support.waiting import eventually
 from tests.support.watched import PYTHON, Watched, faulty
+from tests.system import sampling_scenes
+from tests.system.sampling_scenes import direct, member
 
 PAUSE = [PYTHON, "-S", "-c", "import signal; print('ready', flush=True); signal.pause()"]
 
@@ -40,7 +43,7 @@ FAULTS = {
 @pytest.mark.parametrize(("program", "rule"), FAULTS.items())
 def test_C5_a_fault_fires_its_own_anomaly_once(program, rule, monkeypatch):
     # Ten seconds of spinning are too long for a test; the rest of the rule is as it is.
-    monkeypatch.setitem(THRESHOLDS, "spin_seconds", Threshold(2.0, "in a test"))
+    monkeypatch.setattr(Spin, "seconds", Threshold(2.0, "in a test"))
     with Watched(faulty(program)).ready() as watched:
         watched.until(lambda: watched.anomalies, f"{rule} fires")
         watched.for_samples(5)
@@ -85,9 +88,7 @@ def test_C6_an_adopter_goes_on_after_the_last_row_of_the_shim_before():
     with Watched(PAUSE).ready() as watched:
         members = watched.tree.walk()
         later = "2999-01-01T00:00:00.000000Z"
-        sampler = Sampler(last_at=later)
-        sample = sampler.sample(members, watched.finder.look(members))
-        sampler.close()
+        sample = Sampler(last_at=later).sample(members, watched.finder.look(members))
         assert sample.at > later
 
 
@@ -212,7 +213,6 @@ def test_sockets_are_those_of_the_process_not_of_the_machine():
         port = str(server.getsockname()[1])
         with Watched([PYTHON, "-S", "-c", code, port]).ready() as watched, Watched(PAUSE) as other:
             assert watched.step()["tree"]["sockets"] == 1
-            assert watched.sampler.activity(watched.tree.walk()).connections == 1
             assert other.ready().step()["tree"]["sockets"] == 0
 
 
@@ -228,12 +228,12 @@ def test_memory_of_forks_that_share_is_not_counted_many_times():
     with Watched([PYTHON, "-S", "-c", code]).ready() as watched:
         eventually(lambda: len(watched.tree.walk()) == 5, why="all forked")
         members = watched.tree.walk()
-        sum_of_rss = watched.sampler.memory(members)
+        sum_of_rss = watched.sampler.memory_bytes(members, limit_bytes=1 << 40)
         assert sum_of_rss is not None
-        assert sum_of_rss.bytes > 200e6
-        within = watched.sampler.memory(members, limit_bytes=150_000_000)
+        assert sum_of_rss > 200e6
+        within = watched.sampler.memory_bytes(members, limit_bytes=150_000_000)
         assert within is not None
-        assert (within.how, within.bytes <= 150_000_000) == ("pss", True)
+        assert within <= 150_000_000
 
 
 def test_activity_grows_with_work_and_not_with_sleep():
@@ -282,14 +282,17 @@ def test_a_zombie_and_a_vanished_process_are_no_fault():
     sampler = Sampler()
     try:
         resolution = direct(members[0])
-        while_zombie = sampler.sample(members, resolution)
+        while_zombie = sampler.sample(members, resolution, full=True)
         ended.wait()
+        not_looked_at = sampler.sample(members, resolution, full=True)
+        assert not_looked_at.tree.processes == 1
+        for one in members:
+            one.look()
         after_reap = sampler.sample(members, resolution)
         assert while_zombie.workload is not None
         assert after_reap.workload is not None
         assert after_reap.tree.processes == 1
     finally:
-        sampler.close()
         living.kill()
         living.communicate()
 
@@ -303,11 +306,11 @@ def test_a_workload_that_vanishes_between_samples_leaves_an_empty_row():
         assert sampler.sample(members, resolution).workload is not None
         living.kill()
         living.communicate()
-        row = sampler.sample(members, resolution).to_json()
+        row = sampler.sample(members, resolution, full=True).to_json()
         assert "token" not in row
         assert "rss_bytes" not in row["tree"] or row["tree"]["rss_bytes"] == 0
     finally:
-        sampler.close()
+        living.kill()
 
 
 def test_no_descriptor_is_left_open():
@@ -319,16 +322,20 @@ def test_no_descriptor_is_left_open():
 
 def test_the_number_of_kept_descriptors_is_bounded():
     children = [subprocess.Popen(["sleep", "600"]) for _ in range(20)]
-    members = [member(child.pid) for child in children]
     before = len(os.listdir("/proc/self/fd"))
-    sampler = Sampler(most_descriptors=20)
+    roots = [ProcessIdentity.of(child.pid) for child in children]
+    sampler = Sampler()
     try:
-        for _ in range(3):
-            sample = sampler.sample(members, direct(members[0]), full=True)
-            assert sample.tree.processes == 20  # those without kept descriptors are opened once
-            assert len(os.listdir("/proc/self/fd")) <= before + 20
+        with Tree(roots, most_descriptors=40) as tree:
+            for _ in range(3):
+                members = tree.walk()
+                sample = sampler.sample(members, direct(members[0]), full=True)
+                assert sample.tree.processes == 20  # also those whose files are not kept
+                assert sample.tree.threads == 20
+                kept = len(os.listdir("/proc/self/fd")) - before - len(roots)
+                assert kept == 20
+        assert len(os.listdir("/proc/self/fd")) == before
     finally:
-        sampler.close()
         for child in children:
             child.kill()
             child.wait()
@@ -336,7 +343,7 @@ def test_the_number_of_kept_descriptors_is_bounded():
 
 def test_a_recycled_pid_is_never_sampled_for_the_old_one():
     needs("pid_namespace")
-    assert run_in(Place(), sampling_scenes.sample_a_recycled_pid) == [True] * 5
+    assert run_in(Place(), sampling_scenes.sample_a_recycled_pid) == [True] * 7
 
 
 def test_another_users_process_has_unknown_figures_not_zeros():
@@ -361,6 +368,24 @@ def test_the_walk_and_the_sample_agree_on_a_tree():
         assert watched.rows[-1]["tree"]["rss_bytes"] > 3 * watched.rows[-1]["rss_bytes"] / 2
 
 
+def test_a_sample_is_not_older_than_what_the_workload_was_found_by():
+    code = """if 1:
+        import os, signal
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+        print("ready", flush=True)
+        signal.sigwait([signal.SIGUSR1])
+        os.execvp("sleep", ["sleep", "600"])"""
+    with Watched([PYTHON, "-S", "-c", code]).ready() as watched:
+        members = watched.tree.walk()
+        os.kill(watched.root.pid, signal.SIGUSR1)
+        name = Path(f"/proc/{watched.root.pid}/comm")
+        eventually(lambda: name.read_text() == "sleep\n", why="it has execed since the walk")
+        resolution = watched.finder.look(members)
+        assert resolution.workload is not None
+        assert resolution.workload.comm == "sleep"
+        assert watched.sampler.sample(members, resolution).to_json()["comm"] == "sleep"
+
+
 # A process that shows what it showed before is not measured again.
 
 _OPENS_WHEN_TOLD = """
@@ -375,40 +400,72 @@ signal.sigwait([signal.SIGUSR1])
 
 def test_an_idle_process_is_told_by_its_files_and_a_change_is_seen():
     with Watched([PYTHON, "-S", "-c", _OPENS_WHEN_TOLD]).ready() as watched:
-        members = watched.tree.walk()
-        resolution = watched.finder.look(members)
-        sampler, now = Sampler(), 1000.0
-        assert sampler.times_if_unchanged(members, now) is None  # there is no last sample
+        tree, sampler, now = watched.tree, Sampler(), 1000.0
+        resolution = watched.finder.look(tree.walk())
+        assert not sampler.is_idle(now)  # there is no last sample
+        assert not tree.shows_the_same()  # nor anything to compare with
 
         def idle() -> bool:
             nonlocal now
             now += 1
-            if sampler.times_if_unchanged(members, now) is not None:
+            if sampler.is_idle(now) and tree.shows_the_same():
                 return True
-            sampler.sample(members, resolution, now=now)
+            sampler.sample(tree.walk(), resolution, now=now)
             return False
 
         eventually(idle, why="it sleeps, and shows the same again")
         now += 1
-        times = sampler.times_if_unchanged(members, now)
-        assert times is not None
-        assert times[0] == now
-        now += 0.5
-        before = sampler.sample(members, resolution, now=now, full=True)
-        assert before.at > times[1]
+        assert sampler.is_idle(now)
+        assert tree.shows_the_same()
+        then, at = sampler.go_on(now)
+        assert then == now
+        before = sampler.sample(tree.walk(), resolution, now=now + 0.5, full=True)
+        assert before.at > at
         assert before.workload is not None
         fds = before.workload.fds or 0
+        assert tree.shows_the_same()
         os.kill(watched.root.pid, signal.SIGUSR1)
 
         def opened() -> bool:
             nonlocal now
             now += 1
-            if sampler.times_if_unchanged(members, now) is not None:
+            if tree.shows_the_same():
                 return False
-            after = sampler.sample(members, resolution, now=now)
+            after = sampler.sample(tree.walk(), resolution, now=now, full=True)
             assert after.workload is not None
             return after.workload.fds == fds + 1
 
         eventually(opened, why="the next sample shows the new descriptor")
-        assert sampler.times_if_unchanged(members, now + 100) is None  # the rare figures are due
-        sampler.close()
+        assert not sampler.is_idle(now + 100)  # the rare figures are due
+
+
+def test_a_signal_that_waits_and_a_child_of_a_thread_are_changes():
+    code = """if 1:
+        import signal, subprocess, threading
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGUSR2])
+        def start():
+            signal.sigwait([signal.SIGUSR2])
+            subprocess.Popen(["sleep", "600"])
+            signal.pause()
+        threading.Thread(target=start).start()
+        print("ready", flush=True)
+        signal.pause()"""
+    with Watched([PYTHON, "-S", "-c", code]).ready() as watched:
+        tree, sampler = watched.tree, watched.sampler
+        resolution = watched.finder.look(tree.walk())
+
+        def still() -> bool:
+            sampler.sample(tree.walk(), resolution, full=True)
+            return tree.shows_the_same() and tree.shows_the_same()
+
+        eventually(still, why="both threads wait")
+        os.kill(watched.root.pid, signal.SIGUSR1)  # nobody takes it, and nobody wakes
+        assert not tree.shows_the_same()
+        assert tree.shows_the_same()
+        os.kill(watched.root.pid, signal.SIGUSR2)
+        eventually(lambda: not tree.shows_the_same(), why="a child was started")
+
+
+def test_a_recycled_pid_does_not_show_the_same():
+    needs("pid_namespace")
+    assert run_in(Place(), sampling_scenes.compare_a_recycled_pid) == [True, False, False]

@@ -14,7 +14,15 @@ from holdfast.errors import InvalidOption, Unavailable
 from holdfast.run.facts import State
 from holdfast.shim.restarts import next_try_seconds
 from tests.support.recovering import kill_shim
-from tests.support.running import ended, events_of, info_of, shim_pid, stop, wait_for_output
+from tests.support.running import (
+    ended,
+    events_of,
+    info_of,
+    loaded_shim,
+    stop,
+    wait_for_events,
+    wait_for_output,
+)
 from tests.support.waiting import eventually
 
 LONG = "please look at every file " * 4000  # 100 KB, as of `run "$(cat prompt)"`
@@ -69,7 +77,7 @@ def test_an_adopter_ends_a_restart_that_can_not_be_started(holdfast, tmp_path: P
     _restarting(holdfast, file, f"while [ ! -e {gate} ]; do sleep 0.02; done")
     file.unlink()
     gate.touch()
-    eventually(lambda: events_of("a", "restart_scheduled"), why="it is to be started again")
+    wait_for_events("a", "restart_scheduled", why="it is to be started again")
     kill_shim("a")
     assert holdfast("wait", "a").returncode == 3
     info = info_of("a")
@@ -106,7 +114,7 @@ def test_a_restart_waits_until_there_are_descriptors_again(holdfast, tmp_path: P
     words = ("--restart", "on-failure:1", "--sample-interval", "0", "bash", "-c", script)
     holdfast("run", "-n", "a", *words, expect=0)
     wait_for_output("a", b"up")
-    shim = shim_pid("a")
+    shim = loaded_shim("a")
     # Enough to look at an end by, and too few for the pipes and files of a child.
     before = _leave_free(shim, spare=2)
     with open(fifo, "w") as writer:
@@ -121,7 +129,7 @@ def test_a_restart_waits_until_there_are_descriptors_again(holdfast, tmp_path: P
 def test_a_stop_ends_a_run_whose_restart_is_tried_again(holdfast, tmp_path: Path):
     file = tmp_path / "input"
     _restarting(holdfast, file, f"rm {file}")
-    eventually(lambda: events_of("a", "restart_scheduled"), why="it is to be started again")
+    wait_for_events("a", "restart_scheduled", why="it is to be started again")
     stop(holdfast, "a")
     assert ended("a").state is State.ENDED
 

@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from holdfast.run.trace_rows import StoredTrace, last_row, read_rows
-from tests.support.running import ended, events_of, info_of, root_pid, run_of, shim_pid, stop
+from tests.support.running import (
+    ended,
+    events_of,
+    root_pid,
+    run_of,
+    shim_pid,
+    stop,
+    wait_for,
+)
 from tests.support.waiting import eventually
 
 GIB = 1 << 30
@@ -46,12 +54,12 @@ def _alien(row: dict[str, Any]) -> bytes:
 
 def _kill_shim() -> None:
     os.kill(shim_pid("a"), signal.SIGKILL)
-    eventually(lambda: info_of("a").state == "orphaned", why="its shim is gone")
+    wait_for("a", lambda info: info.state == "orphaned", why="its shim is gone")
 
 
 def _adopt(holdfast) -> None:
     holdfast("recover", expect=0)
-    eventually(lambda: info_of("a").state == "running", why="it is adopted")
+    wait_for("a", lambda info: info.state == "running", why="it is adopted")
 
 
 def _anomalies() -> list[dict[str, Any]]:

@@ -8,9 +8,9 @@ from holdfast.process import procfs
 from tests.support.cli import CommandLine
 from tests.support.features import needs
 from tests.support.recovering import known
-from tests.support.running import events_of, is_alive, settled
+from tests.support.running import events_of, settled
 from tests.support.tracer import held_at_exit
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, wait_for_exit
 
 _FORKS = "import os, time\nif os.fork() == 0:\n    os.setsid()\ntime.sleep(600)"
 
@@ -37,7 +37,7 @@ def test_a_survivor_that_has_ended_since_is_no_survivor_any_more(holdfast):
         (left,) = known("a").cleanup["survivors"]
         assert (left["pid"], left["verdict"], left["state"]) == (child, "SAME", "traced")
         assert known("a").cleanup["complete"] is False
-    eventually(lambda: not is_alive(child), why="it is let go, and ends")
+    wait_for_exit(child, why="it is let go, and ends")
     assert "survives" not in holdfast("ls", expect=0).stdout
     cleanup = holdfast("status", "--json", "a", expect=0).json["cleanup"]
     assert (cleanup["survivors"], cleanup["complete"]) == ([], None)
@@ -55,7 +55,7 @@ def test_rm_stop_of_a_run_that_has_ended_names_who_survives(holdfast):
         assert f"{child} " in refused.stdout
         assert "survives, state traced" in refused.stdout
         assert f"{child} may be held by a debugger" in refused.stderr
-    eventually(lambda: not is_alive(child), why="it is let go, and ends")
+    wait_for_exit(child, why="it is let go, and ends")
     holdfast("rm", "--stop", "a", expect=0)
 
 
@@ -67,7 +67,7 @@ def test_rm_stop_of_a_run_that_does_not_end_names_who_survives(holdfast):
     with held_at_exit(root):
         refused = holdfast("rm", "--stop", "a", expect=4)
         assert f"{root} sleep survives, state traced" in refused.stdout
-        assert "its lock is held" not in refused.stdout
+        assert "its supervisor is alive" not in refused.stdout
         assert f"{root} may be held by a debugger" in refused.stderr
         document = holdfast("rm", "a", "--json", expect=4).json["runs"][0]
         assert str(root) in document["error"]["message"]
@@ -86,5 +86,5 @@ def test_no_second_copy_starts_beside_a_survivor_of_an_ended_run(holdfast, tmp_p
         assert f"{child} " in refused.stderr
         holdfast("run", "-n", "a", "--replace", "--grace", "0", "touch", second, expect=4)
         assert not second.exists()
-    eventually(lambda: not is_alive(child), why="it is let go, and ends")
+    wait_for_exit(child, why="it is let go, and ends")
     holdfast("run", "-n", "a", "true", expect=0)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import base64
+import functools
 import os
 import re
 from pathlib import Path
 
 import pytest
 
-from holdfast.manage.link import open_link
-from holdfast.manage.steps import run_steps
-from tests.support import terminal_scenes
+from holdfast.manage.operations import run_steps
+from holdfast.manage.shim_client import open_link
 from tests.support.cli_scenes import command_line
 from tests.support.features import needs
 from tests.support.kernel_lab import OTHER_UID, Place, run_in
+from tests.support.recovering import shim_is_dead
 from tests.support.running import ended, info_of, output_of, run_of, stop, wait_for_output
 from tests.support.terminals import viewing
-from tests.support.waiting import eventually
+from tests.system import terminal_scenes
 
 ECHOES = ["sh", "-c", 'stty -echo; echo ready; while read x; do echo "got $x"; done']
 
@@ -93,7 +94,9 @@ def floods(holdfast, tmp_path):
     return go
 
 
-FLOOD = b"".join(b"%d\n" % number for number in range(1_000_000, 2_000_000))
+@functools.cache
+def _flood() -> bytes:
+    return b"".join(b"%d\n" % number for number in range(1_000_000, 2_000_000))
 
 
 def test_a_viewer_that_is_behind_misses_some_and_is_told_how_much(floods):
@@ -105,12 +108,12 @@ def test_a_viewer_that_is_behind_misses_some_and_is_told_how_much(floods):
         assert slow.read_to_end().endswith(b"\n1999999\nend\n")
     ended("a")
     before, missed, after = _parts(seen)
-    assert FLOOD.startswith(before)
-    assert FLOOD.endswith(after)
+    assert _flood().startswith(before)
+    assert _flood().endswith(after)
     # It is shown the recent output too, so some of what was left out comes after all.
-    assert len(before) + missed >= len(FLOOD) - 200_000
+    assert len(before) + missed >= len(_flood()) - 200_000
     assert 1_000_000 < len(before) < 2_000_000
-    assert len(output_of("a")) == len(FLOOD) + 4
+    assert len(output_of("a")) == len(_flood()) + 4
 
 
 def test_a_viewer_that_never_reads_holds_up_neither_the_run_nor_its_end(floods):
@@ -119,10 +122,10 @@ def test_a_viewer_that_never_reads_holds_up_neither_the_run_nor_its_end(floods):
         wait_for_output("a", b"\n1999999\n")
         floods.write_bytes(b"")
         assert ended("a").outcome == "succeeded"
-        assert eventually(lambda: not run_of("a").directory.lock_is_held(), 20, "the lock is free")
+        shim_is_dead("a", 20)
         # The end of the output is what matters: it is waited with, though not for long.
         assert slow.read_to_end().endswith(b"\n1999999\nend\n")
-    assert output_of("a") == FLOOD + b"end\n"
+    assert output_of("a") == _flood() + b"end\n"
 
 
 def _parts(seen: bytes) -> tuple[bytes, int, bytes]:

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from holdfast.process.identity import ProcessIdentity
-from holdfast.process.members import Tree
-from holdfast.process.tree import TreeStop
+from holdfast.process.tree import Tree
+from holdfast.process.tree_stop import TreeStop
 from tests.support import tree_scenes
 from tests.support.kernel_lab import run_in
 from tests.support.places import USERS, namespace_of

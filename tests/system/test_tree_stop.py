@@ -130,7 +130,7 @@ def test_S2_without_a_reaper_an_empty_tree_is_never_called_complete() -> None:
     assert facts["complete"] is None
 
 
-@pytest.mark.parametrize("spare", [1, 4])
+@pytest.mark.parametrize("spare", [1, 2, 3, 4, 6])
 def test_S2_supervisor_without_descriptors_does_not_claim_what_it_could_not_see(
     spare: int,
 ) -> None:

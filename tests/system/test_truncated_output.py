@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.run.trace_rows import read_rows
-from tests.support.running import ended, events_of, run_of
+from tests.support.running import ended, events_of, run_of, wait_for_events
 from tests.support.waiting import eventually
 
 FIRST = b"".join(b"%d\n" % number for number in range(1, 2001))
@@ -28,7 +28,7 @@ def test_a_sample_sees_that_the_log_was_cut(holdfast, tmp_path, stays):
         why="a sample has seen the whole output",
     )
     go.touch()
-    (cut,) = eventually(lambda: events_of("a", "output_truncated"), why="the cut is recorded")
+    (cut,) = wait_for_events("a", "output_truncated", why="the cut is recorded")
     assert cut["was"] == len(FIRST)
     assert cut["now"] < len(b"b\nafter\n") + 1
     assert "--pty" in cut["hint"]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from holdfast.errors import AlreadyRunning, IdentityUnproven, RunNotFound, StillAlive
-from holdfast.manage.removal import remove_run, sweep
+from holdfast.manage.removal.remove import remove_run, sweep
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.signals import send_signal
-from tests.support.running import is_alive, run_of, shim_pid, workload_pid
+from tests.support.running import delete_below_its_shim, is_alive, run_of, shim_pid, workload_pid
 from tests.support.waiting import eventually
 
 
@@ -30,7 +30,7 @@ class Lost:
         self.marker = Path(self.run.directory.home.active_path) / self.run.id
 
     def delete(self) -> None:
-        shutil.rmtree(self.path)
+        delete_below_its_shim(self.path)
 
     def end(self) -> None:
         """Its shim stops it, as the hint says."""
@@ -51,8 +51,8 @@ def lost(holdfast):
 def test_it_is_told_by_every_command_that_looks(holdfast, lost):
     (listed,) = holdfast("ls", "--json", expect=0).json["runs"]
     assert (listed["id"], listed["name"], listed["state"]) == (lost.run.id, "a", "unknown")
-    assert "its directory was deleted" in listed["evidence"]
-    assert lost.shim.token in listed["evidence"]
+    assert listed["evidence"].startswith(f"directory deleted; alive: {lost.shim.pid}")
+    assert len(listed["evidence"]) < 60, "it is the note in a list"
     (every,) = holdfast("ls", "--all", "--json", expect=0).json["runs"]
     assert every["state"] == "unknown"
     for reference in ("a", lost.run.id, lost.run.id[:12]):
@@ -67,6 +67,28 @@ def test_it_is_told_by_every_command_that_looks(holdfast, lost):
     holdfast("recover")
     assert lost.marker.exists()
     lost.end()
+
+
+@pytest.mark.parametrize("how", ["wait", "run -F"])
+def test_who_waits_for_it_does_not_exit_as_if_the_run_had(holdfast, how):
+    """A run's own exit code may be 3 or 4; that it is not known is 125."""
+    run = ["-n", "a", "sh", "-c", "echo on; exec sleep 600"]
+    if how == "wait":
+        holdfast("run", *run, expect=0)
+    words = holdfast.argv(*(["wait", "a"] if how == "wait" else ["run", "-F", *run]))
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        if how == "run -F":
+            assert process.stdout.readline() == "on\n"  # it follows
+        eventually(lambda: run_of("a").info().workload, 30)
+        alive = [ProcessIdentity.of(shim_pid("a")), ProcessIdentity.of(workload_pid("a"))]
+        delete_below_its_shim(Path(run_of("a").directory.path))
+        said = process.communicate(timeout=60)[1]
+    for identity in alive:
+        send_signal(identity, signal.SIGKILL)
+    assert process.returncode == 125
+    assert "directory deleted" in said
 
 
 def test_no_second_copy_starts_while_it_lives_and_then_the_name_is_free(holdfast, lost, tmp_path):
@@ -102,7 +124,7 @@ def test_a_workload_without_shim_and_directory_keeps_its_name(holdfast, lost, ru
         runs.start(["true"], name="a")
     assert caught.value.pid == lost.workload.pid
     assert f"signal TERM {lost.workload.token}` asks it to end" in str(caught.value.hint)
-    assert str(caught.value).count(lost.workload.token) == 1
+    assert str(caught.value).count(str(lost.workload.pid)) == 1
     send_signal(lost.workload, signal.SIGKILL)
     assert lost.workload.wait(30)
     assert runs.list() == [], "proven gone"

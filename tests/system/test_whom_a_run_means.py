@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.running import ended, events_of, info_of, root_pid, stop
+from tests.support.running import ended, events_of, info_of, root_pid, stop, wait_for
 from tests.support.waiting import eventually
 from tests.support.watched import PYTHON
 
@@ -51,7 +51,7 @@ def test_nobody_is_the_workload_before_it_is_known(holdfast):
         assert root_pid("c") not in roles.get("workload", [])
         assert (info.workload is None) is (info.workload_resolution == "unresolved")
         assert info.workload is None or info.workload["pid"] != root_pid("c")
-    workload = eventually(lambda: info_of("c").workload, why="the workload is known")
+    workload = wait_for("c", lambda info: info.workload, why="the workload is known")
     assert workload["comm"].startswith("python")
     stop(holdfast, "c")
 
@@ -133,7 +133,7 @@ def test_a_shell_loop_is_one_workload_the_shell(holdfast, loop):
 )
 def test_one_command_in_a_shell_is_still_found(holdfast, command):
     holdfast("run", "-n", "c", *(word.format(SLEEPER) for word in command), expect=0)
-    workload = eventually(lambda: info_of("c").workload, why="the workload is known")
+    workload = wait_for("c", lambda info: info.workload, why="the workload is known")
     assert workload["comm"].startswith("python")
     stop(holdfast, "c")
 
@@ -144,7 +144,7 @@ def test_an_agent_that_a_loop_starts_is_found(holdfast, tmp_path):
     agent.chmod(0o755)
     loop = f"sleep 0.1; while true; do {agent} -p x; sleep 0.1; done"
     holdfast("run", "-n", "c", "bash", "-c", loop, expect=0)
-    eventually(lambda: info_of("c").workload, why="the workload is known")
+    wait_for("c", lambda info: info.workload, why="the workload is known")
     found = [event["workload"] for event in events_of("c", "workload_resolved")]
     assert root_pid("c") not in [one["pid"] for one in found if one is not None]
     stop(holdfast, "c")
@@ -153,7 +153,7 @@ def test_an_agent_that_a_loop_starts_is_found(holdfast, tmp_path):
 def test_a_named_program_of_a_loop_is_found(holdfast):
     loop = "while true; do sleep 600; done"
     holdfast("run", "-n", "c", "--workload", "sleep", "bash", "-c", loop, expect=0)
-    workload = eventually(lambda: info_of("c").workload, why="the workload is known")
+    workload = wait_for("c", lambda info: info.workload, why="the workload is known")
     assert workload["comm"] == "sleep"
     stop(holdfast, "c")
 
@@ -176,7 +176,7 @@ def test_an_agent_that_starts_itself_again_is_meant_only_then(holdfast, tmp_path
     assert info.agent == "gemini"
     assert (info.workload, info.workload_resolution) == (None, "unresolved")
     (tmp_path / "again").touch()
-    workload = eventually(lambda: info_of("g").workload, why="the workload is known")
+    workload = wait_for("g", lambda info: info.workload, why="the workload is known")
     inner = int(eventually(lambda: _text(tmp_path / "inner"), why="it tells its number"))
     assert (workload["pid"], inner != root_pid("g")) == (inner, True)
     (tmp_path / "end").touch()

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shlex
-import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from holdfast.process.resolution import Kind
-from holdfast.process.wrappers import TABLE
+from holdfast.process.workload.resolution import ResolutionKind
+from holdfast.wrappers import WRAPPERS
 from tests.support.features import needs
 from tests.support.waiting import eventually
 from tests.support.watched import PYTHON, Watched, faulty
 
+UV = str(Path(sys.executable).with_name("uv"))  # of our own tools
 HOG = faulty("hog60")
 HOG_TEXT = shlex.join(HOG)
 PEAK_BYTES = 30_000 * 1024
@@ -66,7 +64,7 @@ def assert_it_is_the_hog(watched: Watched) -> None:
     assert workload is not None
     assert str(FAULTY_HOG) in workload.cmdline
     comms = {row["comm"] for row in watched.rows if "comm" in row}
-    assert not comms & set(TABLE) - {"python"}, comms
+    assert not comms & set(WRAPPERS) - {"python"}, comms
     assert not comms & {"sh", "bash", "dash", "node"}, comms
     tokens = {row["token"] for row in watched.rows if "token" in row}
     assert tokens == {workload.identity.token}
@@ -83,7 +81,7 @@ def test_W1_W2_the_workload_behind_a_wrapper_that_forks(name, tmp_path):
         assert_it_is_the_hog(watched)
         workload = watched.resolution.workload
         assert workload is not None
-        assert watched.resolution.kind is Kind.RESOLVED
+        assert watched.resolution.kind is ResolutionKind.RESOLVED
         assert workload.identity.pid != watched.root.pid
 
 
@@ -91,15 +89,14 @@ def test_W1_W2_the_workload_behind_a_wrapper_that_forks(name, tmp_path):
 def test_W2_the_workload_that_a_wrapper_becomes(name):
     with Watched(EXECING[name], interval=0.05) as watched:
         assert_it_is_the_hog(watched)
-        assert watched.resolution.kind is Kind.DIRECT
+        assert watched.resolution.kind is ResolutionKind.DIRECT
         assert watched.resolution.workload is not None
         assert watched.resolution.workload.identity == watched.root
 
 
 @pytest.mark.parametrize("deep", [False, True])
 def test_W2_a_node_shim(deep, tmp_path):
-    if shutil.which("node") is None:
-        pytest.skip("needs node")
+    needs("node")
     shim = tmp_path / "tool"
     shim.write_text(NODE_SHIM)
     shim.chmod(0o755)
@@ -121,32 +118,13 @@ def test_W2_npm_exec(tmp_path):
         assert_it_is_the_hog(watched)
 
 
-@pytest.fixture(scope="session")
-def uv() -> str:
-    """uv, installed once into a cache of the tests' own where the machine has none."""
-    found = shutil.which("uv")
-    if found is not None:
-        return found
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "holdfast-tests"
-    cache.mkdir(parents=True, exist_ok=True)
-    program = cache / "uv" / "bin" / "uv"
-    with open(cache / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # workers of one test run start at the same time
-        if not program.exists():
-            subprocess.run([sys.executable, "-m", "venv", str(cache / "uv")], check=True)
-            install = [str(cache / "uv" / "bin" / "pip"), "install", "-q", "uv"]
-            if subprocess.run(install, capture_output=True).returncode != 0:
-                pytest.skip("uv is not here and can't be installed")
-    return str(program)
-
-
-def test_W2_uv_run(uv, tmp_path):
-    run = [uv, "run", "--no-project", "--offline", "--python", PYTHON]
+def test_W2_uv_run(tmp_path):
+    run = [UV, "run", "--no-project", "--offline", "--python", PYTHON]
     (tmp_path / "work").mkdir()
     cache = {"UV_CACHE_DIR": str(tmp_path / "cache")}
     with Watched([*run, *HOG], cwd=tmp_path / "work", env=cache) as watched:
         assert_it_is_the_hog(watched)
-        assert watched.resolution.kind is Kind.RESOLVED
+        assert watched.resolution.kind is ResolutionKind.RESOLVED
 
 
 # Names.
@@ -162,7 +140,7 @@ def test_W3_a_name_that_never_appears_gets_nobodys_figures():
     with Watched(FORKING["sh -c"], expected="claude", interval=0.05) as watched:
         watched.until(lambda: watched.rows[-1]["tree"]["processes"] == 2, "the hog runs")
         watched.for_samples(5)
-        assert watched.resolution.kind is Kind.UNRESOLVED
+        assert watched.resolution.kind is ResolutionKind.UNRESOLVED
         assert "claude" in watched.resolution.why
         for row in watched.rows:
             assert row["resolution"] == "unresolved"
@@ -177,7 +155,7 @@ def test_two_programs_at_once_are_said_and_summed_but_not_named():
         watched.until(
             lambda: (watched.peaks.usage()["peak_rss_bytes"] or 0) > PEAK_BYTES, "their sum"
         )
-        assert watched.resolution.kind is Kind.UNRESOLVED
+        assert watched.resolution.kind is ResolutionKind.UNRESOLVED
         assert "hog60.py" in watched.resolution.why
         assert "sleep" in watched.resolution.why
         assert not [row for row in watched.rows if "comm" in row]
@@ -219,7 +197,7 @@ def test_W4_workers_that_outlive_the_root_are_leftovers(tmp_path):
             members = watched.tree.walk()
             resolution = watched.finder.look(members)
             assert len(members) == 1
-            assert resolution.kind is Kind.DIRECT
+            assert resolution.kind is ResolutionKind.DIRECT
             assert resolution.workload is not None
             assert resolution.workload.identity == watched.root
             assert not resolution.outlives_root
@@ -255,7 +233,9 @@ def test_L11_what_a_shell_leaves_counts_only_when_named():
 def test_a_shell_that_computes_itself_is_the_workload_in_the_end():
     with Watched(["sh", "-c", "eval 'while :; do :; done'"]) as watched:
         assert watched.step()["resolution"] == "unresolved"
-        watched.until(lambda: watched.resolution.kind is Kind.DIRECT, "it has used a second")
+        watched.until(
+            lambda: watched.resolution.kind is ResolutionKind.DIRECT, "it has used a second"
+        )
         assert watched.resolution.workload is not None
         assert watched.resolution.workload.identity == watched.root
 
@@ -267,13 +247,15 @@ def test_a_script_file_is_the_workload_whatever_it_runs(tmp_path):
     for command in (["sh", str(script)], [str(script)]):
         with Watched(command) as watched:
             watched.until(lambda: watched.rows[-1]["tree"]["processes"] == 2, "it sleeps")
-            watched.until(lambda: watched.resolution.kind is Kind.DIRECT, "it is the workload")
+            watched.until(
+                lambda: watched.resolution.kind is ResolutionKind.DIRECT, "it is the workload"
+            )
             watched.for_samples(5)
-            assert watched.resolution.kind is Kind.DIRECT
+            assert watched.resolution.kind is ResolutionKind.DIRECT
 
 
 def test_a_loop_of_commands_becomes_the_workload_itself():
     with Watched(["sh", "-c", "while sleep 0.15; do :; done"], interval=0.05) as watched:
-        watched.until(lambda: watched.resolution.kind is Kind.DIRECT, "it is a script")
+        watched.until(lambda: watched.resolution.kind is ResolutionKind.DIRECT, "it is a script")
         assert "does the work itself" in watched.resolution.why
         os.kill(watched.root.pid, signal.SIGTERM)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.manage.git import find_filters, git
-from holdfast.manage.steps import run_steps
+from holdfast.manage.operations import run_steps
+from holdfast.manage.worktrees.git import find_filters, git
 from tests.support.repositories import Repository
 from tests.support.running import ended
 
@@ -164,7 +164,7 @@ def test_a_changed_file_with_a_filter_is_still_found(holdfast, worktree, traps):
     plant_filter(worktree, traps)
     (worktree.path / "sub" / "file").write_text("two\n")
     traps.forget()
-    assert "1 uncommitted change" in holdfast("rm", "a", expect=4).stdout
+    assert "1 uncommitted file" in holdfast("rm", "a", expect=4).stdout
     assert traps.ran == []
 
 

@@ -60,8 +60,9 @@ def test_uncommitted_work_is_kept(holdfast, worktree, change):
         if change == "staged":
             worktree.git("add", "new")
     said = refused(holdfast)
-    assert f"{worktree.path} has 1 uncommitted change; commit there first" in said
-    assert f"worktree remove --force {worktree.path}" in said
+    file = "sub/file" if change in ("edited", "removed") else "new"
+    assert f"its worktree {worktree.path} is kept: 1 uncommitted file ({file})" in said
+    assert "give it up: rm --discard-worktree" in said
     assert worktree.path.is_dir()
     # Neither `clean` nor --force, which is about what is alive, takes it.
     assert "uncommitted" in refused(holdfast, "--force", "a")
@@ -72,8 +73,11 @@ def test_uncommitted_work_is_kept(holdfast, worktree, change):
         ]
     assert "uncommitted" in holdfast("archive", "a", expect=4).stdout
     # What the hint says works, and then nothing stands against it.
-    worktree.git("worktree", "remove", "--force", worktree.path)
-    holdfast("rm", "a", expect=0)
+    assert (
+        f"given up: 1 uncommitted file ({file})"
+        in holdfast("rm", "--discard-worktree", "a", expect=0).stdout
+    )
+    assert not worktree.path.exists()
 
 
 def test_ignored_files_are_not_work(holdfast, repository):
@@ -84,28 +88,69 @@ def test_ignored_files_are_not_work(holdfast, repository):
     assert not worktree.path.exists()
 
 
-def test_commits_that_are_nowhere_else_are_kept_until_they_are(holdfast, repository, worktree):
+def test_after_a_squash_merge_it_goes_since_its_branch_keeps_the_commits(
+    holdfast, repository, worktree
+):
     worktree.commit("new", "work\n")
-    said = refused(holdfast)
-    assert "branch x has 1 commit that no other branch has" in said
-    assert f"git -C {repository.path} merge x" in said
-    repository.git("merge", "-q", "x")
+    worktree.commit("new", "more\n")
+    repository.git("merge", "-q", "--squash", "x")
+    repository.git("commit", "-q", "-m", "x, squashed")
+    commit = worktree.git("rev-parse", "HEAD")
     holdfast("rm", "a", expect=0)
+    assert not worktree.path.exists()
+    assert repository.git("rev-parse", "x") == commit
 
 
-def test_pushed_is_as_good_as_merged(holdfast, repository, worktree, tmp_path):
-    Repository.make(tmp_path / "remote", "--bare")
-    repository.git("remote", "add", "origin", tmp_path / "remote")
+def test_commits_of_another_branch_that_was_checked_out_in_it_are_not_lost(
+    holdfast, repository, worktree
+):
+    worktree.git("checkout", "-q", "-b", "y")
     worktree.commit("new", "work\n")
-    refused(holdfast)
-    worktree.git("push", "-q", "origin", "x")
     holdfast("rm", "a", expect=0)
+    assert repository.branches() == ["main", "x", "y"]
 
 
-def test_commits_on_no_branch_at_all_are_kept(holdfast, worktree):
+def test_commits_of_a_detached_head_are_kept_until_a_branch_has_them(holdfast, worktree):
     worktree.git("checkout", "-q", "--detach")
     worktree.commit("new", "work\n")
-    assert "has 1 commit that no other branch has" in refused(holdfast)
+    commit = worktree.git("rev-parse", "HEAD")
+    assert f"1 commit of a detached HEAD ({commit[:12]})" in refused(holdfast)
+    worktree.git("branch", "saved")
+    holdfast("rm", "a", expect=0)
+
+
+def test_discard_worktree_gives_up_what_would_be_lost_and_says_what(holdfast, repository, worktree):
+    worktree.git("checkout", "-q", "--detach")
+    worktree.commit("new", "work\n")
+    commit = worktree.git("rev-parse", "HEAD")
+    (worktree.path / "sub" / "file").write_text("two\n")
+    (worktree.path / "draft").write_text("x\n")
+    assert "rm --discard-worktree" in refused(holdfast)
+    said = holdfast("rm", "--discard-worktree", "a", "--json", expect=0).json["runs"]
+    assert said[0]["given_up"] == [
+        "2 uncommitted files (sub/file, draft)",
+        f"1 commit of a detached HEAD ({commit[:12]})",
+    ]
+    assert repository.worktrees() == []
+    assert repository.branches() == ["main", "x"]
+
+
+def test_discard_worktree_of_one_in_which_nothing_is_lost_says_nothing_of_it(holdfast, worktree):
+    assert "given up" not in holdfast("rm", "--discard-worktree", "a", expect=0).stdout
+    assert not worktree.path.exists()
+
+
+def test_discard_worktree_does_not_take_it_from_another_run(holdfast, worktree):
+    holdfast("run", "-n", "b", "-C", worktree.path, "sleep", "600", expect=0)
+    assert "run b (" in refused(holdfast, "--discard-worktree", "a")
+    stop(holdfast, "b")
+    assert worktree.path.is_dir()
+
+
+def test_discard_worktree_takes_what_git_cannot_look_at(holdfast, repository, worktree):
+    shutil.rmtree(repository.path)
+    assert "given up: git can't look at it" in holdfast("rm", "--discard-worktree", "a").stdout
+    assert not worktree.path.exists()
 
 
 def test_what_is_under_way_is_kept(holdfast, repository, worktree):
@@ -140,8 +185,7 @@ def test_another_run_in_it_keeps_it(holdfast, worktree):
 def test_a_repository_that_is_gone_keeps_the_files(holdfast, repository, worktree):
     shutil.rmtree(repository.path)
     said = refused(holdfast)
-    assert f"git can't look at {worktree.path}" in said
-    assert "remove the directory by hand" in said
+    assert f"its worktree {worktree.path} is kept: git can't look at it" in said
     shutil.rmtree(worktree.path)
     holdfast("rm", "a", expect=0)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncRuns, HoldfastError, ProcessIdentity, Runs, send_signal, stop_tree
-from holdfast.errors import WrongType
+from holdfast.errors import InvalidOption, WrongType
 
 NUMBERS: list[Any] = [5, 0, -1, True, 1.5, None, "4242", [1]]
 
@@ -45,3 +45,26 @@ def test_a_run_is_named_by_a_text(holdfast_runs: Runs, reference: Any):
         holdfast_runs.wait([reference])
     with pytest.raises(WrongType):
         asyncio.run(AsyncRuns(holdfast_runs.home.path).get(reference))
+
+
+@pytest.mark.parametrize("value", ["soon", [1], True, float("nan"), {}])
+def test_a_time_that_is_none_is_refused_by_the_name_of_the_argument(
+    holdfast_runs: Runs, value: Any
+):
+    run = holdfast_runs.start(["true"])
+    run.wait(30)
+    for argument, call in (
+        ("timeout", lambda: run.wait(timeout=value)),
+        ("timeout", lambda: holdfast_runs.wait([run], timeout=value)),
+        ("grace", lambda: run.stop(grace=value)),
+        ("since", lambda: holdfast_runs.list(since=value)),
+    ):
+        with pytest.raises(InvalidOption, match=f"^{argument}: ") as refused:
+            call()
+        assert refused.value.fields["option"] == argument
+
+
+def test_a_time_may_be_a_text_as_it_is_for_a_start(holdfast_runs: Runs):
+    run = holdfast_runs.start(["sleep", "600"], timeout="10m")
+    assert run.wait(timeout="0.01s").state == "running"
+    assert run.stop(grace="1s").complete is not False

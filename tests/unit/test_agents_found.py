@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agents.found import FoundAgent, find_agents, visibility
+from holdfast.agents.installed import FoundAgent, find_agents, visibility
 from holdfast.agents.loader import load_profile
 
 
@@ -62,10 +62,18 @@ def test_what_can_be_seen_is_said():
     assert visibility(load_profile("claude")).as_dict() == {
         "session": "stdout",
         "completion": "stdout, transcript",
-        "usage": "tokens, cost",
+        "usage": "tokens while it works, cost",
+        "budget": "max-tokens, max-cost by its own --max-budget-usd",
         "limit": "stdout",
         "resume": "by session id",
     }
     aider = visibility(load_profile("aider"))
     assert (aider.session, aider.completion, aider.usage) == (None, None, "cost")
+    assert aider.budget == "max-cost"
+    held = {name: visibility(load_profile(name)).budget for name in ("codex", "gemini", "opencode")}
+    assert held == {
+        "codex": "max-tokens",
+        "gemini": "max-tokens",
+        "opencode": "max-tokens, max-cost",
+    }
     assert set(visibility(load_profile("generic")).as_dict().values()) == {None}

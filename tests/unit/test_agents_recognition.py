@@ -5,14 +5,10 @@ from __future__ import annotations
 import pytest
 
 from holdfast.agents.loader import built_in_profiles
-from holdfast.agents.plainshell import plain_words
-from holdfast.agents.recognition import (
-    SESSION_VARIABLES,
-    locate,
-    recognise,
-    strip_environment,
-)
+from holdfast.agents.recognition import locate, recognise, strip_environment
+from holdfast.agents.recognition_table import SESSION_VARIABLES
 from holdfast.errors import InvalidProfile
+from holdfast.shell_words import plain_words
 
 RECOGNISED = [
     ("claude", ["claude", "-p", "x"]),
@@ -46,6 +42,21 @@ RECOGNISED = [
     ("claude", ["bash", "-lc", 'exec claude -p "fix it?" --model=opus']),
     ("claude", ["script", "-qefc", "claude -p x", "/dev/null"]),
     ("claude", ["env", "A=1", "sh", "-c", "npx @anthropic-ai/claude-code -p x"]),
+    ("claude", ["fish", "-c", "claude -p x"]),
+    ("claude", ["bash", "-o", "pipefail", "-c", "claude -p x"]),
+    ("claude", ["sh", "-c", "claude -p fix\\ it # all of it"]),
+    ("claude", ["gtimeout", "1h", "claude"]),
+    ("claude", ["taskset", "-c", "0-3", "claude"]),
+    ("claude", ["flock", "-n", "/tmp/lock", "claude", "-p", "x"]),
+    ("claude", ["flock", "/tmp/lock", "-c", "claude -p x"]),
+    ("claude", ["tini", "-g", "--", "claude"]),
+    ("claude", ["xvfb-run", "-a", "claude"]),
+    ("aider", ["poetry", "run", "aider"]),
+    ("aider", ["conda", "run", "-n", "work", "aider"]),
+    ("aider", ["python", "-W", "ignore", "-m", "aider"]),
+    ("codex", ["nodejs", "/x/node_modules/@openai/codex/bin/codex.js", "exec"]),
+    ("codex", ["bun", "run", "/x/node_modules/@openai/codex/bin/codex.js", "exec"]),
+    ("codex", ["bun", "x", "@openai/codex", "exec"]),
 ]
 NOT_RECOGNISED = [
     [],
@@ -70,6 +81,16 @@ NOT_RECOGNISED = [
     ["npx", "--strange", "@openai/codex"],
     ["npx"],
     ["timeout", "1h"],
+    ["taskset", "-p", "claude"],
+    ["script", "claude"],
+    ["script", "-q", "claude"],
+    ["script", "-O", "claude", "-q"],
+    ["flock", "/tmp/lock"],
+    ["npm", "run", "claude"],
+    ["poetry", "add", "aider"],
+    ["sudo", "claude"],
+    ["su", "-c", "claude", "bob"],
+    ["python", "-"],
     ["generic"],
 ]
 
@@ -111,10 +132,10 @@ def test_behind_a_shell_the_words_are_the_commands_own():
         ("a --x=1", ("a", "--x=1")),
         ("", ()),
         ("a *", None),
-        ("a \\b", None),
+        ("a \\b", ("a", "b")),
         ('a "\\$x"', None),
         ("X=1 a", None),
-        ("a #b", None),
+        ("a #b", ("a",)),
         ("a\nb", None),
     ],
 )

@@ -113,7 +113,7 @@ def test_claude_counts_cached_tokens_as_tokens_in():
         "usage": {"input_tokens": 3, "cache_read_input_tokens": 1000, "output_tokens": 2},
     }
     facts = StreamReader(load_profile("claude")).feed(json.dumps(record).encode(), 0)
-    assert of_kind(facts, UsageRead) == [UsageRead(1003, 2, None)]
+    assert of_kind(facts, UsageRead) == [UsageRead(1003, 2, None, "final")]
 
 
 def test_a_record_without_figures_is_no_usage():
@@ -186,7 +186,7 @@ def test_a_warning_about_a_limit_is_no_limit():
 def test_aider_tells_its_cost_only():
     reader = StreamReader(load_profile("aider"))
     line = b"Tokens: 2.3k sent, 4 received. Cost: $0.0015 message, $0.0123 session.\n"
-    assert reader.feed(line, 0) == [UsageRead(None, None, 0.0123)]
+    assert reader.feed(line, 0) == [UsageRead(None, None, 0.0123, "final")]
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,9 @@ HEADLESS = {"claude": ("-p", "x"), "codex": ("exec", "x")}
 SETTLED = 31.0
 
 
-def _reader(agent: str, path: Path, **options: int) -> TranscriptReader:
-    return TranscriptReader(load_profile(agent), str(path), HEADLESS[agent], **options)
+def _reader(agent: str, path: Path, start: int | None = None) -> TranscriptReader:
+    starts = None if start is None else {"": start}
+    return TranscriptReader(load_profile(agent), str(path), HEADLESS[agent], starts=starts)
 
 
 def _poll_until_settled(reader: TranscriptReader) -> list[Fact]:
@@ -183,7 +184,7 @@ def test_a_codex_turn_counts_its_own_tokens_also_after_a_resume(transcript):
     first = recorded("codex-transcript-first.jsonl")
     transcript.write_bytes(recorded("codex-transcript-resumed.jsonl"))
     facts = _reader("codex", transcript, start=len(first)).poll(0.0)
-    assert of_kind(facts, UsageRead)[-1] == UsageRead(5, 7, None)
+    assert of_kind(facts, UsageRead)[-1] == UsageRead(5, 7, None, "transcript")
 
 
 def test_a_turn_that_goes_on_is_no_end(transcript):
@@ -214,7 +215,7 @@ def test_a_subagents_end_is_not_the_agents(transcript):
 @pytest.mark.parametrize("arguments", [("hi",), ("-p", "--input-format", "stream-json")])
 def test_a_turns_end_is_no_completion_where_another_turn_may_follow(arguments, transcript):
     transcript.write_bytes(recorded("claude-transcript-first.jsonl"))
-    reader = TranscriptReader(load_profile("claude"), str(transcript), arguments, start=0)
+    reader = TranscriptReader(load_profile("claude"), str(transcript), arguments, is_new=True)
     assert of_kind(_poll_until_settled(reader), CompletionProven) == []
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.run.anomalies import RULES, Watch, replay
-from holdfast.run.anomaly_rule import THRESHOLDS, Anomaly, Context, Severity
+from holdfast.run.anomalies.progress_rules import CrashLoop
+from holdfast.run.anomalies.rule import Anomaly, Context, Rule, Severity, Threshold
+from holdfast.run.anomalies.watch import RULES, SETTLED_ROWS, AnomalyWatch, replay
 from holdfast.run.trace_rows import read_rows
 
 MIB = 1 << 20
@@ -58,13 +59,32 @@ def test_C5_an_ordinary_run_fires_nothing():
     assert fired([row(5.0 * n) for n in range(200)]) == []
 
 
-def test_every_threshold_has_a_reason():
-    assert all(t.reason and t.value > 0 for t in THRESHOLDS.values())
+EVERY_RULE: tuple[type[Rule | CrashLoop], ...] = (*RULES, CrashLoop)
 
 
-def test_every_rule_has_its_own_name():
-    names = [rule.name for rule in RULES]
+def test_every_number_of_a_rule_has_a_reason():
+    numbers = [
+        (rule.name, name, value)
+        for rule in EVERY_RULE
+        for name, value in vars(rule).items()
+        if isinstance(value, (int, float)) and not name.startswith("_")
+    ]
+    assert len(numbers) > 30
+    assert [one for one in numbers if not isinstance(one[2], Threshold)] == []
+    assert all(value.reason and value > 0 for *_, value in numbers if isinstance(value, Threshold))
+
+
+def test_every_rule_has_its_own_name_and_is_explained():
+    names = [rule.name for rule in EVERY_RULE]
     assert len(set(names)) == len(names)
+    page = (Path(__file__).parents[2] / "docs" / "samples.md").read_text()
+    assert [name for name in names if f"`{name}`" not in page] == []
+
+
+def test_every_rule_is_asked():
+    made = {rule for rule in Rule.__subclasses__() if rule.name}
+    made |= {below for rule in Rule.__subclasses__() for below in rule.__subclasses__()}
+    assert made == set(RULES)
 
 
 # Memory.
@@ -241,7 +261,7 @@ def test_C5_a_removed_working_directory():
 
 
 def test_a_sample_of_another_process_is_critical():
-    watch = Watch()
+    watch = AnomalyWatch()
     assert watch.feed(row(0), Context(workload_token=TOKEN)) == []
     [anomaly] = watch.feed(row(5, token=OTHER), Context(workload_token=TOKEN))
     assert (anomaly.rule, anomaly.severity) == ("identity_drift", Severity.CRITICAL)
@@ -274,14 +294,14 @@ def test_another_workload_begins_anew():
 
 
 def test_C5_a_crash_loop_fires_once():
-    watch = Watch()
+    watch = AnomalyWatch()
     said = [watch.restarted("t", 10.0 * n, 0.5) for n in range(6)]
     assert [rules_of(s) for s in said] == [[], [], ["crash_loop"], [], [], []]
     assert said[2][0].severity is Severity.CRITICAL
 
 
 def test_failures_far_apart_or_after_real_work_are_no_loop():
-    watch = Watch()
+    watch = AnomalyWatch()
     assert not any(watch.restarted("t", 700.0 * n, 0.5) for n in range(6))
     mixed = [watch.restarted("t", 1e5 + n, 300.0 if n % 2 else 0.1) for n in range(8)]
     assert not any(mixed)
@@ -303,3 +323,39 @@ def test_C5_a_stored_quiet_run_of_ten_minutes_fires_nothing():
     rows = list(read_rows(str(QUIET_TRACE)))
     assert rows[-1]["boottime"] - rows[0]["boottime"] > 590
     assert replay(rows) == []
+
+
+# Rows that say that nothing has changed.
+
+
+def test_no_rule_counts_more_rows_than_are_written_before_one_is_written_over():
+    counts = [
+        value
+        for rule in RULES
+        for name, value in vars(rule).items()
+        if isinstance(value, Threshold) and "samples" in name
+    ]
+    assert counts
+    assert max(counts) < SETTLED_ROWS
+
+
+@pytest.mark.parametrize("looks", [1, 9])
+def test_a_stored_trace_fires_what_fired_live(looks):
+    """Live, no rule sees the rows of a stretch; read back, one row stands for all of them."""
+    calm = [row(5.0 * n, cpu_percent=0.0, tree={"zombies": 6}) for n in range(4)]
+    again = row(20.0 + 5 * looks, cpu_percent=0.0, tree={"zombies": 6})
+    repeated = {**again, "unchanged_since": 1015.0, "looks": looks}
+    grown = [row(100.0 + 5 * n, rss_bytes=(50 + 40 * n) * MIB) for n in range(6)]
+    live = replay([*calm, *grown])
+    assert rules_of(live) == ["zombie_pile_up", "memory_growth"]
+    assert replay([*calm, repeated, *grown]) == live
+
+
+def test_a_stall_fires_though_most_looks_are_of_no_row():
+    rows = []
+    for minute in range(17):
+        at = 60.0 * minute
+        still = {"cpu_percent": 0.0, "quiet_seconds": at}
+        rows.append(row(at, **still))
+        rows.append({**row(at + 55, **still), "unchanged_since": 1000.0 + at, "looks": 11})
+    assert fired(rows) == ["stall"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.cli.detach_keys import DEFAULT, DetachKeys, parse_keys
+from holdfast.cli.arguments.detach_keys import DEFAULT, DetachKeys, parse_keys
 from holdfast.errors import InvalidOption
 
 

@@ -14,15 +14,16 @@ from holdfast.errors import (
     RunNotFound,
     UnsafeFile,
 )
+from holdfast.options import Wanted
 from holdfast.run import home as homes
+from holdfast.run.atomic_files import atomic_write
 from holdfast.run.claims import claim_key, claim_name, read_name
 from holdfast.run.directory import RunDirectory
-from holdfast.run.durable import atomic_write
 from holdfast.run.home import Home
 from holdfast.run.locks import take_lock
 from holdfast.run.names import new_id
 from holdfast.run.references import find_by_name, resolve
-from holdfast.run.spec import RunSpec, Wanted
+from holdfast.run.spec import RunSpec
 
 
 def make_run(home: Home, name: str = "fix", run_id: str | None = None) -> RunDirectory:

@@ -4,18 +4,26 @@ import itertools
 
 import pytest
 
-from holdfast.run.events import Event, Kind, check_facts
-from holdfast.run.facts import Phase, State
-from holdfast.run.lifecycle import TABLE, Folder, Ignored, fold
+from holdfast.process.identity import ProcessIdentity
+from holdfast.run.event_log import LoggedEvent
+from holdfast.run.events import KINDS, Ignored, Kind, check_facts
+from holdfast.run.facts import AttemptFacts, ExitFacts, Phase, ProcessFacts, State
+from holdfast.run.lifecycle import TABLE, Folder, fold
 from holdfast.run.outcomes import EndedBy, Outcome, StopCause, decide_outcome, run_exit_code
 
-SHIM = {"pid": 10, "token": "hf1.10"}
-ROOT = {"pid": 11, "token": "hf1.11"}
+
+def a_process(pid: int) -> ProcessIdentity:
+    return ProcessIdentity(
+        pid, 100 + pid, 7000 + pid, 4026531836, "0123456789abcdef" * 2, "0a0b0c0d"
+    )
 
 
-def events(*steps: tuple[Kind, dict]) -> list[Event]:
+SHIM = a_process(10).to_json()
+
+
+def events(*steps: tuple[Kind, dict]) -> list[LoggedEvent]:
     return [
-        Event(number, f"2026-11-15T18:00:{number:02}Z", float(number), kind, facts)
+        LoggedEvent(number, f"2026-11-15T18:00:{number:02}Z", float(number), kind, facts)
         for number, (kind, facts) in enumerate(steps, 1)
     ]
 
@@ -25,7 +33,7 @@ def supervised(**facts) -> tuple[Kind, dict]:
 
 
 def started(attempt: int = 1) -> tuple[Kind, dict]:
-    return Kind.ATTEMPT_STARTED, {"attempt": attempt, "root": {**ROOT, "pid": 10 + attempt}}
+    return Kind.ATTEMPT_STARTED, {"attempt": attempt, "root": a_process(10 + attempt).to_json()}
 
 
 def exited(code: int | None = 0, signal: int | None = None, **facts) -> tuple[Kind, dict]:
@@ -68,8 +76,9 @@ def test_every_phase_is_a_state():
 
 def test_the_life_of_a_plain_run():
     facts = fold(events(supervised(), started(), RUNNING))
-    assert (facts.phase, facts.attempt, facts.root) == (Phase.RUNNING, 1, started()[1]["root"])
-    assert (facts.log_start_byte, facts.is_exec_confirmed) == (7, True)
+    assert (facts.phase, facts.attempt.number) == (Phase.RUNNING, 1)
+    assert facts.attempt.root == facts.attempt.first_root == a_process(11)
+    assert (facts.attempt.log_start_byte, facts.attempt.is_exec_confirmed) == (7, True)
     facts = fold(events(supervised(), started(), RUNNING, exited(3), ended(Outcome.FAILED)))
     assert (facts.phase, facts.outcome, facts.has_ended) == (Phase.ENDED, Outcome.FAILED, True)
     (attempt,) = facts.attempts
@@ -85,8 +94,8 @@ def test_a_late_write_never_resurrects_an_ended_run():
     ending = [supervised(), started(), RUNNING, exited(), ended()]
     late = [supervised(how="adopted"), started(2), RUNNING, ended(Outcome.LOST)]
     before, after = fold(events(*ending)), fold(events(*ending, *late))
-    assert after.ignored == len(late)
-    assert after.replace(ignored=0, last_seq=before.last_seq) == before
+    assert after.last_seq == before.last_seq + len(late)
+    assert after.replace(last_seq=before.last_seq) == before
 
 
 def test_cleaning_up_after_the_end_is_kept():
@@ -99,7 +108,7 @@ def test_L1_a_command_that_cannot_be_executed_never_started():
     failed = (Kind.EXEC_FAILED, {"attempt": 1, "exit_code": 127, "error": "not found"})
     facts = fold(events(supervised(), started(), failed, ended(Outcome.NEVER_STARTED)))
     assert facts.started_at is None
-    assert facts.exec_failure is not None
+    assert facts.attempt.exec_failure is not None
     assert (facts.attempts[0].exit_code, facts.attempts[0].outcome) == (127, Outcome.NEVER_STARTED)
 
 
@@ -113,15 +122,18 @@ def test_a_restart_begins_anew_and_keeps_what_was():
         (Kind.RESTART_SCHEDULED, {"attempt": 2, "delay_seconds": 1}),
     )
     folder = Folder(log)
-    assert (folder.phase, folder.facts.restart) == (Phase.STARTING, log[-1].facts)
-    folder.apply(Event(7, "later", 7.0, *started(2)))
     facts = folder.facts
-    assert (facts.attempt, facts.root_exit, facts.stop_cause, facts.restart) == (
-        2,
-        None,
-        None,
-        None,
+    assert (facts.phase, facts.attempt.restart) == (Phase.STARTING, log[-1].facts)
+    folder.apply(LoggedEvent(7, "later", 7.0, *started(2)))
+    facts = folder.facts
+    assert facts.attempt == AttemptFacts(
+        number=2,
+        started_at="later",
+        first_root=a_process(12),
+        root=a_process(12),
+        log_start_byte=7,  # until its own is known
     )
+    assert facts.stop_cause is None
     assert [attempt.outcome for attempt in facts.attempts] == [Outcome.FAILED, None]
     assert facts.started_at == log[1].at
 
@@ -134,9 +146,10 @@ def test_the_first_cause_of_a_stop_stands():
 
 
 def test_D1_an_adopter_takes_over_and_the_old_shim_is_remembered():
-    new = {"pid": 20, "token": "hf1.20"}
-    facts = fold(events(supervised(), started(), RUNNING, supervised(shim=new, how="adopted")))
-    assert (facts.shim, facts.previous_shims, facts.adopted) == (new, (SHIM,), True)
+    new = supervised(shim=a_process(20).to_json(), how="adopted")
+    facts = fold(events(supervised(), started(), RUNNING, new))
+    assert (facts.shim, facts.previous_shims) == (a_process(20), (a_process(10),))
+    assert facts.adopted
     assert facts.phase is Phase.RUNNING
 
 
@@ -149,46 +162,50 @@ def test_an_adopter_of_a_stopping_run_goes_on_stopping():
 def test_members_add_up_and_snapshots_stay_as_they_were():
     folder = Folder(events((Kind.MEMBERS_SEEN, {"members": [{"token": "a", "comm": "sh"}]})))
     before = folder.facts
-    folder.apply(Event(2, "t", 2.0, Kind.MEMBERS_SEEN, {"members": [{"token": "b"}, {"x": 1}]}))
+    folder.apply(
+        LoggedEvent(2, "t", 2.0, Kind.MEMBERS_SEEN, {"members": [{"token": "b"}, {"x": 1}]})
+    )
     assert before.members == {"a": "sh"}
     assert folder.facts.members == {"a": "sh", "b": None}
 
 
 def test_the_exit_of_a_workload_is_not_that_of_the_next_one():
-    def resolved(token: str) -> tuple[Kind, dict[str, object]]:
-        return Kind.WORKLOAD_RESOLVED, {"resolution": "resolved", "workload": {"token": token}}
+    def resolved(pid: int) -> tuple[Kind, dict[str, object]]:
+        workload = a_process(pid).to_json()
+        return Kind.WORKLOAD_RESOLVED, {"resolution": "resolved", "workload": workload}
 
-    first, exited = resolved("a"), (Kind.WORKLOAD_EXITED, {"exit_code": 0})
-    assert fold(events(first, exited, first)).workload_exit == {"exit_code": 0}
-    assert fold(events(first, exited, resolved("b"))).workload_exit is None
+    first, exited = resolved(1), (Kind.WORKLOAD_EXITED, {"exit_code": 0, "how": "pidfd"})
+    seen = ExitFacts(0, None, None, "pidfd")
+    assert fold(events(first, exited, first)).attempt.workload_exit == seen
+    assert fold(events(first, exited, resolved(2))).attempt.workload_exit is None
 
 
 def test_an_heir_is_the_root_and_lives():
-    started = (Kind.ATTEMPT_STARTED, {"attempt": 1, "root": {"token": "a"}})
-    left = (Kind.ROOT_EXITED, {"attempt": 1, "exit_code": 0, "heir": {"token": "b"}})
-    facts = fold(events(started, left))
-    assert (facts.root, facts.root_exit) == ({"token": "b"}, None)
+    left = exited(0, heir=a_process(12).to_json())
+    facts = fold(events(started(), left))
+    assert (facts.attempt.root, facts.attempt.root_exit) == (a_process(12), None)
+    assert facts.attempt.first_root == a_process(11)
     assert facts.attempts[0].ended_at is None
-    facts = fold(events(started, left, (Kind.ROOT_EXITED, {"attempt": 1, "exit_code": 3})))
-    assert facts.root_exit == {"attempt": 1, "exit_code": 3}
+    facts = fold(events(started(), left, exited(3, how="waitid")))
+    assert facts.attempt.root_exit == ExitFacts(3, None, None, "waitid")
     assert facts.attempts[0].exit_code == 3
 
 
 def test_an_exec_changes_the_name_and_not_the_identity():
     resolved = {
         "resolution": "resolved",
-        "workload": {"token": "w", "comm": "sh"},
-        "wrappers": [{"token": "x", "comm": "script"}],
+        "workload": {**a_process(1).to_json(), "comm": "sh"},
+        "wrappers": [{**a_process(2).to_json(), "comm": "script"}],
     }
+    execed = {"token": a_process(1).token, "comm": "python3", "exe": "/usr/bin/python3"}
     facts = fold(
         events(
             (Kind.WORKLOAD_RESOLVED, resolved),
-            (Kind.EXECED, {"token": "w", "comm": "python3", "exe": "/usr/bin/python3"}),
+            (Kind.EXECED, execed),
         )
     )
-    assert facts.workload == {"token": "w", "comm": "python3", "exe": "/usr/bin/python3"}
-    assert facts.wrappers == ({"token": "x", "comm": "script"},)
-    assert len(facts.execs) == 1
+    assert facts.attempt.workload == ProcessFacts(a_process(1), "python3", "/usr/bin/python3")
+    assert facts.attempt.wrappers == (ProcessFacts(a_process(2), "script"),)
 
 
 def test_what_is_counted_and_kept():
@@ -210,12 +227,12 @@ def test_what_is_counted_and_kept():
     )
     assert (facts.anomaly_count, len(facts.faults), facts.output_first_byte) == (2, 1, 4096)
     assert facts.usage == {"tokens_in": 5, "cost_usd": 0.1}
-    assert (facts.session, facts.result) == ({"id": "s"}, {"text": "done"})
-    assert facts.completion is not None
-    assert facts.limit is not None
-    assert facts.workload_exit is not None
+    assert (facts.session, facts.attempt.result) == ({"id": "s"}, {"text": "done"})
+    assert facts.attempt.completion is not None
+    assert facts.attempt.limit is not None
+    assert facts.attempt.workload_exit is not None
     assert facts.output_truncations == ({"was": 9, "now": 0},)
-    assert (facts.last_seq, facts.last_boottime) == (12, 12.0)
+    assert facts.last_seq == 12
 
 
 def test_an_ending_nobody_saw_has_no_made_up_time():
@@ -228,8 +245,15 @@ def test_an_ending_nobody_saw_has_no_made_up_time():
     ("kind", "facts"),
     [
         (Kind.SUPERVISED, {}),
-        (Kind.ATTEMPT_STARTED, {"attempt": "1", "root": {}}),
-        (Kind.ATTEMPT_STARTED, {"attempt": True, "root": {}}),
+        (Kind.SUPERVISED, {"shim": {"pid": 10}}),
+        (Kind.SUPERVISED, {"shim": SHIM, "previous_shim": {}}),
+        (Kind.ATTEMPT_STARTED, {"attempt": "1", "root": SHIM}),
+        (Kind.ATTEMPT_STARTED, {"attempt": True, "root": SHIM}),
+        (Kind.ATTEMPT_STARTED, {"attempt": 1, "root": {**SHIM, "token": "hf1.10"}}),
+        (Kind.WORKLOAD_RESOLVED, {"workload": 1}),
+        (Kind.WORKLOAD_RESOLVED, {"workload": {"comm": "sh"}}),
+        (Kind.WORKLOAD_RESOLVED, {"workload": None, "wrappers": [1]}),
+        (Kind.ROOT_EXITED, {"exit_code": 0, "heir": {"pid": 12}}),
         (Kind.STOP_BEGUN, {"cause": "mood"}),
         (Kind.ENDED, {"outcome": "fine"}),
         (Kind.ENDED, {"outcome": ["failed"]}),
@@ -258,12 +282,12 @@ def test_an_event_that_lacks_its_point_is_no_event(kind: Kind, facts: dict):
 )
 def test_what_is_not_an_event_is_refused(document: object):
     with pytest.raises(ValueError, match=r".+"):
-        Event.from_json(document)
+        LoggedEvent.from_json(document)
 
 
 def test_an_event_survives_its_line():
     (event,) = events(supervised())
-    assert Event.from_json(event.to_json()) == event
+    assert LoggedEvent.from_json(event.to_json()) == event
 
 
 CAUSES = {
@@ -273,7 +297,10 @@ CAUSES = {
     StopCause.REPLACED: Outcome.STOPPED,
     StopCause.TIMEOUT: Outcome.TIMED_OUT,
     StopCause.IDLE: Outcome.STALLED,
+    StopCause.SILENCE: Outcome.STALLED,
     StopCause.MEMORY: Outcome.OUT_OF_MEMORY,
+    StopCause.TOKENS: Outcome.OVER_BUDGET,
+    StopCause.COST: Outcome.OVER_BUDGET,
     StopCause.COMPLETION: Outcome.COMPLETED,
     StopCause.REQUIRE_WORKLOAD: Outcome.FAILED,
     StopCause.LEFTOVERS: Outcome.SUCCEEDED,
@@ -378,6 +405,61 @@ def test_what_is_missing_is_what_was_said_last():
 
 def test_a_run_is_over_when_its_root_is_however_long_we_read_on():
     facts = fold(events(supervised(), started(), RUNNING, exited(0)))
-    over = facts.over_at
+    over = facts.attempt.over_at
     later = fold(events(supervised(), started(), RUNNING, exited(0), ended(Outcome.SUCCEEDED)))
     assert later.ended_at == over is not None
+
+
+def test_a_run_that_waited_for_its_next_attempt_ended_while_it_waited():
+    scheduled = (Kind.RESTART_SCHEDULED, {"attempt": 2, "delay_seconds": 60})
+    log = events(supervised(), started(), RUNNING, exited(1), scheduled, ended(Outcome.STOPPED))
+    facts = fold(log)
+    assert (facts.ended_at, facts.ended_boottime) == (log[-1].at, log[-1].boottime)
+    assert facts.attempts[0].ended_at == log[3].at
+
+
+def test_each_attempt_keeps_its_own_data():
+    resolved = {"resolution": "resolved", "workload": {**a_process(30).to_json(), "comm": "claude"}}
+    facts = fold(
+        events(
+            supervised(),
+            started(),
+            RUNNING,
+            (Kind.WORKLOAD_RESOLVED, resolved),
+            (Kind.COMPLETION_PROVEN, {"is_error": True}),
+            exited(0),
+            (Kind.RESTART_SCHEDULED, {"attempt": 2}),
+            started(2),
+        )
+    )
+    first, second = facts.attempts
+    assert (first.workload, first.outcome) == (
+        ProcessFacts(a_process(30), "claude"),
+        Outcome.FAILED,
+    )
+    assert (second.workload, second.completion, second.root) == (None, None, a_process(12))
+    assert facts.named_tree() == {
+        a_process(11).token: None,
+        a_process(12).token: None,
+        a_process(30).token: "claude",
+    }
+
+
+def test_the_public_form_of_an_attempt():
+    facts = fold(events(supervised(), started(), RUNNING, exited(3), ended(Outcome.FAILED)))
+    assert facts.attempt.to_json() == {
+        "attempt": 1,
+        "root": a_process(11).to_json(),
+        "started_at": "2026-11-15T18:00:02Z",
+        "ended_at": "2026-11-15T18:00:04Z",
+        "exit_code": 3,
+        "signal": None,
+        "outcome": "failed",
+    }
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_is_declared_whole(kind: Kind):
+    rule = KINDS[kind]
+    assert len(rule.cells) == len(Phase)
+    assert 0 <= rule.leaves_bytes <= 32 * 1024

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.manage.logout import survival, survival_in
+from holdfast.manage.starting.logout import survival, survival_in
 
 SESSION = "/user.slice/user-1000.slice/session-3.scope"
 MANAGER = "/user.slice/user-1000.slice/user@1000.service/app.slice/app-x.scope"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.shim.matching import LONGEST_LINE_BYTES, Matcher, plain_text
+from holdfast.shim.watching.matching import LONGEST_LINE_BYTES, Matcher, plain_text
 
 
 def _all_of(matcher: Matcher, lines: list[tuple[int, bytes]]) -> tuple[object, int]:

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from holdfast.manage.report.figures import Chart, Measure
 from holdfast.manage.report.scale import amount, time_axis, value_axis, volume
-from holdfast.manage.report.series import Line, Shape
+from holdfast.manage.report.series import Curve, CurveShape
 
 MIB = 1 << 20
 
 
 def chart(highest: float | None, measure: Measure = Measure.BYTES, limit=None) -> Chart:
     points = () if highest is None else ((0.0, highest),)
-    return Chart("k", "A chart", measure, (Line("k", "a line", Shape.LEVEL, points),), limit)
+    return Chart("k", "A chart", measure, (Curve("k", "a line", CurveShape.LEVEL, points),), limit)
 
 
 @given(st.floats(0, 1e18), st.sampled_from(list(Measure)))

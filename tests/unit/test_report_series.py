@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.manage.report.series import Line, Shape, columns, lone_points, thin
+from holdfast.manage.report.series import Curve, CurveShape, columns, lone_points, thin
 
 values = st.one_of(st.none(), st.floats(0, 1e12, allow_nan=False))
 
 
-def line(*points, shape=Shape.LEVEL) -> Line:
-    return Line("k", "a line", shape, points)
+def line(*points, shape=CurveShape.LEVEL) -> Curve:
+    return Curve("k", "a line", shape, points)
 
 
 def test_a_point_without_a_value_breaks_the_line():
@@ -21,12 +21,12 @@ def test_a_point_without_a_value_breaks_the_line():
 
 
 def test_a_count_holds_until_the_next_one():
-    held = line((0.0, 1.0), (5.0, 3.0), shape=Shape.COUNT)
+    held = line((0.0, 1.0), (5.0, 3.0), shape=CurveShape.COUNT)
     assert held.segments() == [[(0.0, 1.0), (5.0, 1.0), (5.0, 3.0)]]
 
 
 def test_a_mean_stands_for_the_time_since_the_point_before():
-    means = line((0.0, None), (5.0, 7.0), (8.0, 2.0), shape=Shape.MEAN)
+    means = line((0.0, None), (5.0, 7.0), (8.0, 2.0), shape=CurveShape.MEAN)
     assert means.segments() == [[(0.0, 7.0), (5.0, 7.0), (5.0, 2.0), (8.0, 2.0)]]
 
 
@@ -53,7 +53,11 @@ def test_thinning_keeps_every_peak_and_every_break(found, buckets):
         assert thinned == sorted(thinned, key=lambda point: point[0])
 
 
-@given(st.lists(values, min_size=1, max_size=200), st.integers(1, 80), st.sampled_from(list(Shape)))
+@given(
+    st.lists(values, min_size=1, max_size=200),
+    st.integers(1, 80),
+    st.sampled_from(list(CurveShape)),
+)
 def test_columns_show_the_peak_and_nothing_that_was_not_measured(found, count, shape):
     whole = line(*((float(place), value) for place, value in enumerate(found)), shape=shape)
     shown = columns(whole, float(len(found)), count)
@@ -79,8 +83,14 @@ def test_lone_values_are_dots_and_the_highest_of_a_place_stands_for_all():
     assert len(lone_points(alone.segments(), 1.0, 100)) == 9
 
 
-@pytest.mark.parametrize("shape", list(Shape))
+@pytest.mark.parametrize("shape", list(CurveShape))
 def test_the_document_has_all_points(shape):
     document = line((0.0, 1.0), (1.0, None), shape=shape).to_json()
     assert document["points"] == [[0.0, 1.0], [1.0, None]]
     assert document["shape"] == shape.value
+
+
+def test_points_that_are_too_rare_are_not_joined():
+    rare = line((0.0, 1.0), (300.0, 9.0), (310.0, None), (600.0, 9.5), shape=CurveShape.POINTS)
+    assert rare.segments() == [[(0.0, 1.0)], [(300.0, 9.0)], [(600.0, 9.5)]]
+    assert lone_points(rare.segments(), 600.0, 10) == [(0.0, 1.0), (300.0, 9.0), (600.0, 9.5)]

@@ -11,8 +11,8 @@ import pytest
 
 from holdfast.errors import Bug
 from holdfast.run import crashpoints
-from holdfast.run.crashpoints import POINTS, ROLES, crash_point, points, set_role
-from tests.support.waiting import eventually
+from holdfast.run.crashpoints import POINTS, ROLES, crash_point, set_role
+from tests.support.waiting import open_for_reader
 
 POINT = "shim.locked"
 PROGRAM = f"""
@@ -35,7 +35,6 @@ def start(**environment: str) -> subprocess.Popen[str]:
 
 
 def test_every_point_says_what_could_go_wrong_there():
-    assert points() == list(POINTS)
     assert all(name.split(".")[0] in ROLES and why for name, why in POINTS.items())
 
 
@@ -50,7 +49,7 @@ def test_every_point_is_passed_somewhere_and_every_passed_point_is_declared():
 
 
 def test_points_do_nothing_by_themselves():
-    for name in points():
+    for name in POINTS:
         crash_point(name)
 
 
@@ -87,11 +86,7 @@ def test_a_process_can_be_held_and_let_go(tmp_path: Path):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     with start(HOLDFAST_HOLD_AT=POINT, HOLDFAST_HOLD_FIFO=str(fifo)) as process:
-
-        def arrived() -> int:
-            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
-
-        fd = eventually(arrived, why="the process opens the fifo", ignoring=(OSError,))
+        fd = open_for_reader(fifo)
         assert process.poll() is None
         os.close(fd)
         said, _ = process.communicate(timeout=60)

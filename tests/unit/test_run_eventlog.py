@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import Bug, DamagedRecord
-from holdfast.run.eventlog import RESERVED_BYTES, EventLog, read_events
-from holdfast.run.events import Event, Kind
+from holdfast.process.identity import ProcessIdentity
+from holdfast.run.event_log import RESERVED_BYTES, EventLog, LoggedEvent, read_events
+from holdfast.run.events import Kind
 from holdfast.run.facts import Phase
 from holdfast.run.locks import HeldLock, take_lock
 
-SHIM = {"pid": 1, "token": "hf1.1"}
+SHIM, ROOT = (ProcessIdentity(pid, 5, 7).to_json() for pid in (1, 2))
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def path(tmp_path: Path) -> str:
 
 def begin(log: EventLog) -> None:
     log.append(Kind.SUPERVISED, shim=SHIM, how="launched")
-    log.append(Kind.ATTEMPT_STARTED, attempt=1, root={"pid": 2})
+    log.append(Kind.ATTEMPT_STARTED, attempt=1, root=ROOT)
 
 
 def test_events_are_appended_and_read_back(path: str, lock: HeldLock):
@@ -234,7 +235,7 @@ def test_L5_what_matters_overtakes_what_waits_on_a_full_disk(
         Kind.ROOT_EXITED,
         Kind.ENDED,
     ]
-    assert [Event.from_json(json.loads(line)) for line in published] == list(read.events)
+    assert [LoggedEvent.from_json(json.loads(line)) for line in published] == list(read.events)
 
 
 def test_the_order_of_a_life_is_kept_on_a_full_disk(
@@ -248,9 +249,9 @@ def test_the_order_of_a_life_is_kept_on_a_full_disk(
     log.append(Kind.ROOT_EXITED, attempt=1, exit_code=1)
     log.append(Kind.RESTART_SCHEDULED, attempt=2, reason="x" * 60_000)  # finds no room
     # An attempt starts only when all that led to it is recorded.
-    assert not log.append(Kind.ATTEMPT_STARTED, attempt=2, root={"pid": 3}).is_recorded
+    assert not log.append(Kind.ATTEMPT_STARTED, attempt=2, root=ROOT).is_recorded
     assert not log.append(Kind.RUNNING, attempt=2).is_recorded
-    assert log.facts.attempt == 2
+    assert log.facts.attempt.number == 2
     assert [event.kind for event in read_events(path).events][2:] == [Kind.ROOT_EXITED]
     disk.room = 10**7
     assert log.flush()

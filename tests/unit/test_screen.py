@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.shim.screen import RecentOutput, ScreenModes
+from holdfast.screen import RecentOutput, ScreenModes
 
 EDITOR = b"\x1b[?1049h\x1b[?1h\x1b=\x1b[?2004h\x1b[?25l"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.process.shelltext import read_script
+from holdfast.process.workload.shell_text import read_script
 
 ONE_COMMAND = [
     "CMD",

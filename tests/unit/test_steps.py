@@ -8,7 +8,7 @@ import time
 import pytest
 
 from holdfast.errors import Refused
-from holdfast.manage.steps import Wait, run_steps, run_together
+from holdfast.manage.operations import Wait, run_steps, run_together
 
 
 def _pause(seconds, result):
@@ -50,6 +50,54 @@ def test_each_is_told_of_its_own_descriptor():
     finally:
         for fd in (*first, *second):
             os.close(fd)
+
+
+def _two_pipes(written):
+    """Waits for one pipe, closes it, and waits for another, which may have the same number."""
+    found = []
+    for _ in range(2):
+        read_end, write_end = os.pipe()
+        if written:
+            os.write(write_end, b"x")
+        ready = yield Wait((read_end,), 0.05)
+        found.append(read_end in ready)
+        os.close(read_end)
+        os.close(write_end)
+    return found
+
+
+def test_a_descriptor_that_is_closed_is_not_taken_for_the_next_of_its_number():
+    operations = [_two_pipes(number % 2 == 0) for number in range(40)]
+    assert run_together(operations) == [[True, True], [False, False]] * 20
+
+
+def test_many_may_wait_for_one_descriptor():
+    read_end, write_end = os.pipe()
+
+    def write_later():
+        yield Wait((), 0.05)
+        os.write(write_end, b"x")
+
+    try:
+        found = run_together([_read(read_end), _read(read_end), write_later()])
+        assert found == [True, True, None]
+    finally:
+        os.close(read_end)
+        os.close(write_end)
+
+
+def test_no_more_are_under_way_than_allowed():
+    under_way = []
+    most = []
+
+    def one():
+        under_way.append(1)
+        most.append(len(under_way))
+        yield Wait((), 0.001)
+        under_way.pop()
+
+    run_together([one() for _ in range(20)], at_once=3)
+    assert max(most) == 3
 
 
 def test_an_unforeseen_error_closes_the_others():

@@ -188,3 +188,56 @@ def test_a_workload_that_was_gone_before_its_first_sample_used_nobody_knows_what
     known = peaks.usage()
     peaks.add(over)
     assert peaks.usage() == known
+
+
+# A row that is written over.
+
+
+def _repeat(writer: TraceWriter, number: int, looks: int) -> None:
+    repeated = row(number, unchanged_since=5.0)
+    times = (repeated.pop("at"), repeated.pop("boottime"), repeated.pop("quiet_seconds"), looks)
+    assert writer.repeat(times, lambda: repeated) is None
+
+
+def test_a_row_that_repeats_the_last_one_is_written_over(tmp_path):
+    path = str(tmp_path / "trace.jsonl")
+    writer = TraceWriter(path)
+    writer.append(row(1))
+    _repeat(writer, 2, 1)
+    size = os.path.getsize(path)
+    for number in (3, 70_000):
+        _repeat(writer, number, number)
+    assert os.path.getsize(path) == size
+    assert list(read_rows(path)) == [row(1), row(70_000, looks=70_000, unchanged_since=5.0)]
+    writer.append(row(70_001))
+    _repeat(writer, 70_002, 1)
+    found = list(read_rows(path))
+    assert [one.get("looks") for one in found] == [None, 70_000, None, 1]
+    assert last_row(path) == found[-1] == row(70_002, looks=1, unchanged_since=5.0)
+
+
+def test_what_somebody_else_wrote_is_not_written_over(tmp_path):
+    path = tmp_path / "trace.jsonl"
+    writer = TraceWriter(str(path))
+    writer.append(row(1))
+    _repeat(writer, 2, 1)
+    with path.open("a") as file:
+        file.write(json.dumps(row(3)) + "\n")
+    _repeat(writer, 4, 2)
+    assert [one.get("looks") for one in read_rows(str(path))] == [None, 1, None, 2]
+    os.truncate(path, 0)
+    _repeat(writer, 5, 3)
+    assert [one.get("looks") for one in read_rows(str(path))] == [3]
+
+
+def test_a_row_that_is_written_over_survives_a_thinning(tmp_path, monkeypatch):
+    monkeypatch.setattr("holdfast.run.trace.MOST_BYTES", 20_000)
+    path = str(tmp_path / "trace.jsonl")
+    writer = TraceWriter(path)
+    for number in range(0, 300, 3):
+        writer.append(row(number))
+        _repeat(writer, number + 1, 1)
+        _repeat(writer, number + 2, 2)
+        assert last_row(path) == row(number + 2, looks=2, unchanged_since=5.0)
+    times = [one["boottime"] for one in read_rows(path)]
+    assert times == sorted(set(times))

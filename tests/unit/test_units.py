@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.manage.units import clock, count, money, percent, span
 from holdfast.process.clock import iso_time, seconds_of
+from holdfast.run.units import clock, count, money, percent, span
 
 
 @pytest.mark.parametrize(

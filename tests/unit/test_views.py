@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.manage.info import RunInfo
 from holdfast.manage.process_info import ProcessInfo
-from holdfast.manage.views import hints, next_steps, note, row_of, summary
+from holdfast.manage.words.views import hints, next_steps, note, row_of, summary
 from holdfast.run.facts import State
 from holdfast.run.outcomes import EndedBy, Loss, Outcome, StopCause
 
@@ -66,7 +66,10 @@ def _ended(outcome: Outcome, **fields) -> RunInfo:
         (_ended(Outcome.STOPPED, stop_reason=StopCause.USER), ""),
         (_ended(Outcome.STOPPED, stop_reason=StopCause.SHIM_SIGNALLED), "the shim was sent"),
         (_ended(Outcome.STOPPED, stop_reason=StopCause.REPLACED), "replaced"),
-        (_ended(Outcome.STOPPED, stop_reason=StopCause.OUTER), "stopped with the run around it"),
+        (
+            _ended(Outcome.STOPPED, stop_reason=StopCause.OUTER),
+            "stopped with the run it was started in",
+        ),
         (_ended(Outcome.STOPPED, signal=10, ended_by=EndedBy.HOLDFAST), "SIGUSR1"),
         (
             _ended(Outcome.STOPPED, cleanup={"survivors": [{"pid": 5120, "comm": "ffmpeg"}]}),
@@ -80,22 +83,23 @@ def test_notes(info, says):
 
 
 def test_what_is_not_known_is_empty():
-    row = row_of(_info(), time.time())
-    assert row.cells() == ("x", "running", "", "", "", "", "", "", "")
+    cells = row_of(_info()).cells(time.time())
+    assert {name: text for name, text in cells.items() if text} == {"NAME": "x", "STATE": "running"}
 
 
 def test_a_full_row():
     now = 1_800_000_000.0
     at = "2027-01-15T07:48:00.000000Z"  # twelve minutes before
-    info = _info(created_at=at, last_output_at="2027-01-15T07:59:56Z", usage={"cost_usd": 0.31})
+    usage = {"tokens_in": 81000, "tokens_out": 6000, "cost_usd": 0.31}
+    info = _info(created_at=at, last_output_at="2027-01-15T07:59:56Z", usage=usage)
     info = info.replace(now={"cpu_percent": 37.6, "rss_bytes": 400 << 20, "swap_bytes": 12 << 20})
-    row = row_of(info, now)
-    assert row.cells() == ("x", "running", "", "12m", "38%", "412M", "4s ago", "$0.31", "")
+    shown = ("x", "running", "", "12m", "38%", "412M", "4s ago", "87k", "$0.31", "")
+    assert tuple(row_of(info).cells(now).values()) == shown
 
 
 def test_a_summary_counts_states_in_a_fixed_order():
     infos = [_ended(Outcome.LOST), _info(), _info(), _info(state=State.ORPHANED)]
-    assert summary(infos, window="24h", older=212) == (
+    assert summary([info.state for info in infos], window="24h", older=212) == (
         "2 running, 1 orphaned, 1 ended in 24h (212 older: ls --all)"
     )
     assert summary([]) == "no runs"

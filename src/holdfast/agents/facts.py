@@ -19,11 +19,12 @@ class CompletionProven(Record):
 
 
 class UsageRead(Record):
-    """Totals of this run so far; None is unknown."""
+    """Totals so far; None is unknown. `source`: the end of a turn (`final`), or what is read."""
 
     tokens_in: int | None
     tokens_out: int | None
     cost_usd: float | None
+    source: str
 
 
 class ResultRead(Record):
@@ -31,6 +32,10 @@ class ResultRead(Record):
 
     text: str
     is_error: bool
+
+
+class BudgetGivenUp(Record):
+    """The agent gave up at the limit of its own option."""
 
 
 class LimitHit(Record):
@@ -42,4 +47,4 @@ class LimitHit(Record):
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    Fact = SessionFound | CompletionProven | UsageRead | ResultRead | LimitHit
+    Fact = SessionFound | CompletionProven | UsageRead | ResultRead | LimitHit | BudgetGivenUp

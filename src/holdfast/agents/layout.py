@@ -43,6 +43,8 @@ _usage = Table(
         "tokens": _sum_or_last,
         "cost_usd": path,
         "cost": _sum_or_last,
+        "during": flag,
+        "per": path,
         "whole_session": flag,
     },
     rule=True,
@@ -56,9 +58,11 @@ _transcript = Table(
         "root_below_variable": text,
         "paths": Each(template(*_transcript_fields)),
         "confirm": path,
+        "at": path,
         "anew": Each(match),
         "completion": Each(_completion),
         "usage": Each(_usage),
+        "subagents": text,
     },
     required=("root", "paths"),
 )
@@ -72,6 +76,14 @@ _limit = Table(
         "retry_text": regex,
     },
     rule=True,
+)
+_budget = Table(
+    parts.BudgetRules,
+    {
+        "cost_option": text,
+        "cost_known": one_of("step", "turn"),
+        "over": Each(Table(parts.OverBudgetRule, {}, rule=True)),
+    },
 )
 _resume = Table(
     parts.ResumeRule,
@@ -97,7 +109,6 @@ profile = Table(
         "title": text,
         "checked_with": text,
         "install": text,
-        "wants_terminal": flag,
         "drain_seconds": seconds,
         "replaces": flag,
         "recognise": Table(
@@ -123,6 +134,7 @@ profile = Table(
             rule=True,
         ),
         "usage": Each(_usage),
+        "budget": _budget,
         "limit": Each(_limit),
         "transcript": _transcript,
         "resume": _resume,

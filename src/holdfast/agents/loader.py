@@ -9,8 +9,12 @@ from __future__ import annotations
 import os
 
 from holdfast.agents.layout import profile as read_profile
-from holdfast.agents.places import user_profile_files
-from holdfast.agents.schema import Place
+from holdfast.agents.places import (
+    BUILT_IN_DIRECTORY,
+    built_in_profile_files,
+    user_profile_files,
+)
+from holdfast.agents.schema import KeyPath
 from holdfast.errors import NotFound
 
 TYPE_CHECKING = False
@@ -19,15 +23,13 @@ if TYPE_CHECKING:
 
     from holdfast.agents.profile import AgentProfile
 
-BUILT_IN_DIRECTORY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "profiles")
-
 
 def load_file(file: str) -> AgentProfile:
     """One profile; raises InvalidProfile that names the file, the key and what is expected."""
     import re
     import tomllib
 
-    place = Place(file)
+    place = KeyPath(file)
     try:
         with open(file, "rb") as opened:
             content = tomllib.load(opened)
@@ -48,9 +50,7 @@ _WORDS = ("auto", "none")  # of the option --agent
 
 def built_in_profiles() -> dict[str, AgentProfile]:
     """The profiles that come with Holdfast, by name."""
-    names = sorted(os.listdir(BUILT_IN_DIRECTORY))
-    files = [os.path.join(BUILT_IN_DIRECTORY, name) for name in names if name.endswith(".toml")]
-    return _by_name({}, files)
+    return _by_name({}, built_in_profile_files())
 
 
 def load_profiles() -> dict[str, AgentProfile]:
@@ -78,6 +78,6 @@ def _by_name(known: dict[str, AgentProfile], files: Iterable[str]) -> dict[str, 
         if profile.name in found or (other is not None and not profile.replaces):
             assert other is not None
             way_out = "another name" + ("" if profile.name in found else ", or replaces = true")
-            Place(file, "name").fail(f"{profile.name!r} is taken by {other.source}", way_out)
+            KeyPath(file, "name").fail(f"{profile.name!r} is taken by {other.source}", way_out)
         found[profile.name] = profile
     return {**known, **found}

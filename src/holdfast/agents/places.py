@@ -1,8 +1,10 @@
-"""Where the user's own agent profiles are. On the launch path: one directory listing."""
+"""Where agent profiles are: ours and the user's own. On the launch path: one directory listing."""
 
 from __future__ import annotations
 
 import os
+
+BUILT_IN_DIRECTORY = f"{os.path.dirname(os.path.abspath(__file__))}/profiles"
 
 
 def user_profile_directory() -> str:
@@ -13,6 +15,12 @@ def user_profile_directory() -> str:
         # Without HOME and an entry in the password database it is still "~": never below the cwd.
         config = os.path.join(home if os.path.isabs(home) else os.devnull, ".config")
     return os.path.join(config, "holdfast", "agents")
+
+
+def built_in_profile_files() -> list[str]:
+    """The profiles that come with Holdfast, sorted by name."""
+    names = sorted(os.listdir(BUILT_IN_DIRECTORY))
+    return [f"{BUILT_IN_DIRECTORY}/{name}" for name in names if name.endswith(".toml")]
 
 
 def user_profile_files() -> list[str]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import string
 
+from holdfast.agents.json_lines import JsonLine
 from holdfast.agents.profile import value_at
-from holdfast.agents.records import Line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class PrettyPrinter:
 
     def line(self, content: bytes) -> bytes:
         """What to print for this line; may be empty."""
-        rendered = list(self._rendered(Line(content)))
+        rendered = list(self._rendered(JsonLine(content)))
         if not rendered:
             return self._closed() + self._unknown(content)
         return b"".join(self._styled(style, text) for style, text in rendered)
@@ -57,7 +57,7 @@ class PrettyPrinter:
             return content
         return self._plain(content.decode("utf-8", "surrogateescape")).encode()
 
-    def _rendered(self, line: Line) -> Iterator[tuple[str, str]]:
+    def _rendered(self, line: JsonLine) -> Iterator[tuple[str, str]]:
         for record in line.records:
             for part, rule in self._parts(record):
                 text = _filled(rule.show, part)

@@ -80,6 +80,7 @@ class Options(Record):
     """The agent's own options, as far as Holdfast has to understand them."""
 
     headless: tuple[str, ...] = ()
+    no_terminal: tuple[str, ...] = ()
     many_turns: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
     subcommands: tuple[str, ...] = ()
@@ -131,7 +132,8 @@ class AnswerRule(Record):
 class UsageRule(Record):
     """Where tokens and cost stand; several paths are added up.
 
-    `whole_session`: the figures count earlier runs of a resumed session too.
+    `during`: said while a turn goes on, of the message that `per` names. `whole_session`: the
+    figures count earlier runs of a resumed session too.
     """
 
     when: When
@@ -140,7 +142,24 @@ class UsageRule(Record):
     tokens: str = "last"
     cost_usd: Path | None = None
     cost: str = "last"
+    during: bool = False
+    per: Path | None = None
     whole_session: bool = False
+
+
+class OverBudgetRule(Record):
+    """A record by which the agent says that it gave up at its own limit."""
+
+    when: When
+
+
+class BudgetRules(Record):
+    """What can hold an agent's cost: its own option, with a turn without a terminal; and when it
+    says what it has cost so far (`cost_known`): after each `step`, or when a `turn` is over."""
+
+    cost_option: str | None = None
+    cost_known: str | None = None
+    over: tuple[OverBudgetRule, ...] = ()
 
 
 class LimitRule(Record):
@@ -162,9 +181,11 @@ class TranscriptRules(Record):
     root_variable: str | None = None
     root_below_variable: str = ""
     confirm: Path | None = None
+    at: Path | None = None  # the time of a record, in UTC
     anew: tuple[Match, ...] = ()
     completion: tuple[CompletionRule, ...] = ()
     usage: tuple[UsageRule, ...] = ()
+    subagents: str | None = None  # files below the folder that is named as the session's file
 
 
 class ResumeRule(Record):
@@ -196,7 +217,6 @@ class AgentProfile(Record):
     source: str = ""
     checked_with: str | None = None
     install: str | None = None
-    wants_terminal: bool = True
     drain_seconds: float | None = None
     replaces: bool = False
     recognise: Recognition = Recognition()
@@ -207,6 +227,7 @@ class AgentProfile(Record):
     completion: tuple[CompletionRule, ...] = ()
     answer: AnswerRule | None = None
     usage: tuple[UsageRule, ...] = ()
+    budget: BudgetRules = BudgetRules()
     limit: tuple[LimitRule, ...] = ()
     transcript: TranscriptRules | None = None
     resume: ResumeRule | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.agents import table as built_in
+from holdfast.agents import recognition_table as built_in
 from holdfast.agents.places import user_profile_files
 from holdfast.record import Record
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from holdfast.agents.profile import AgentProfile
     from holdfast.agents.unwrapping import Unwrapped
-
-SESSION_VARIABLES = built_in.SESSION_VARIABLES
 
 
 class Located(Record):
@@ -36,6 +34,8 @@ class _Table(Record):
     modules: dict[str, str]
     scripts: tuple[tuple[str, str], ...]
     variables: frozenset[str]
+    headless: dict[str, tuple[str, ...]]  # by agent: words for a turn without a terminal
+    no_terminal: dict[str, tuple[str, ...]]  # other words with which it needs none
 
 
 _BUILT_IN = _Table(
@@ -44,6 +44,8 @@ _BUILT_IN = _Table(
     built_in.MODULES,
     built_in.SCRIPTS,
     built_in.SESSION_VARIABLES,
+    built_in.HEADLESS,
+    built_in.NO_TERMINAL,
 )
 
 
@@ -59,7 +61,7 @@ def locate(argv: Sequence[str]) -> Located | None:
     name = os.path.basename(argv[0]) if argv else ""
     if name in table.commands:
         return Located(table.commands[name], tuple(argv[:1]), tuple(argv[1:]))
-    if name not in built_in.WRAPPERS and not name.startswith("python3."):
+    if not may_be_wrapper(name):
         return None  # as most commands: unwrapping is not even imported
     from holdfast.agents.unwrapping import unwrap
 
@@ -68,6 +70,28 @@ def locate(argv: Sequence[str]) -> Located | None:
         if agent is not None:
             return Located(agent, step.words[: step.at + 1], step.words[step.at + 1 :])
     return None
+
+
+def needs_terminal(argv: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
+    """The agent that will want a terminal, and the words without which it does; None: nobody."""
+    located = locate(argv)
+    if located is None:
+        return None
+    table, agent = _current_table(), located.agent
+    words = table.headless.get(agent, ())
+    enough = (*words, *table.no_terminal.get(agent, ()))
+    letters = tuple(word for word in enough if len(word) == 2 and word[0] == "-")
+    for given in located.arguments:
+        if given.partition("=")[0] in enough or given.startswith(letters):
+            return None
+    return (agent, words) if words else None
+
+
+def may_be_wrapper(name: str) -> bool:
+    """Whether a program of this name may only be there to start another: `python3.12`, `npx`."""
+    return (
+        name in built_in.WRAPPERS or name.rstrip(built_in.VERSION_CHARACTERS) in built_in.WRAPPERS
+    )
 
 
 def strip_environment(env: Mapping[str, str]) -> dict[str, str]:
@@ -118,4 +142,10 @@ def table_of(profiles: Mapping[str, AgentProfile]) -> _Table:
         {module: name for name, rule in by_name for module in rule.modules},
         tuple((script, name) for name, rule in by_name for script in rule.scripts),
         frozenset(variables),
+        {name: one.options.headless for name, one in profiles.items() if one.options.headless},
+        {
+            name: one.options.no_terminal
+            for name, one in profiles.items()
+            if one.options.no_terminal
+        },
     )

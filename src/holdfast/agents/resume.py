@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 
 from holdfast.agents.arguments import read_arguments
-from holdfast.agents.recognition import locate
-from holdfast.agents.table import WRAPPERS
+from holdfast.agents.recognition import locate, may_be_wrapper
 from holdfast.errors import Refused, WrongUse
 
 TYPE_CHECKING = False
@@ -41,7 +40,7 @@ def resume_command(
     if not argv:
         raise WrongUse("a run without a command can't be resumed")
     program, arguments = own_arguments(profile, argv)
-    if os.path.basename(program[-1]) in WRAPPERS:
+    if may_be_wrapper(os.path.basename(program[-1])):
         raise Refused(
             f"where {profile.title} gets its words in this command can't be told: "
             f"{program[-1]} has more to do than to start it",

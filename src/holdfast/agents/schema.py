@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
     from holdfast.agents.profile import Path
 
-    Reader = Callable[[object, "Place"], Any]
+    Reader = Callable[[object, "KeyPath"], Any]
 
 
-class Place(Record):
+class KeyPath(Record):
     """Where in which file a value stands."""
 
     file: str
     key: str = ""
 
-    def below(self, key: str) -> Place:
+    def below(self, key: str) -> KeyPath:
         quoted = key if re.fullmatch(r"[\w-]+", key) else f'"{key}"'
         return self.replace(key=f"{self.key}.{quoted}" if self.key else quoted)
 
-    def item(self, number: int) -> Place:
+    def item(self, number: int) -> KeyPath:
         return self.replace(key=f"{self.key}[{number}]")
 
     def fail(self, problem: str, expected: str) -> NoReturn:
@@ -52,29 +52,29 @@ def _named(value: object) -> str:
     return names.get(type(value), "a table")
 
 
-def _wrong(place: Place, value: object, expected: str) -> NoReturn:
+def _wrong(place: KeyPath, value: object, expected: str) -> NoReturn:
     place.fail(f"is {_named(value)}", expected)
 
 
-def text(value: object, place: Place) -> str:
+def text(value: object, place: KeyPath) -> str:
     if not isinstance(value, str) or not value:
         _wrong(place, value, "a text that is not empty")
     return value
 
 
-def flag(value: object, place: Place) -> bool:
+def flag(value: object, place: KeyPath) -> bool:
     if not isinstance(value, bool):
         _wrong(place, value, "true or false")
     return value
 
 
-def seconds(value: object, place: Place) -> float:
+def seconds(value: object, place: KeyPath) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 86400:
         place.fail("is no number of seconds", "a number from 0 to 86400")
     return float(value)
 
 
-def regex(value: object, place: Place) -> re.Pattern[str]:
+def regex(value: object, place: KeyPath) -> re.Pattern[str]:
     source = text(value, place)
     try:
         return re.compile(source)
@@ -82,11 +82,11 @@ def regex(value: object, place: Place) -> re.Pattern[str]:
         place.fail(f"is no regular expression: {error}", "a Python regular expression")
 
 
-def regex_source(value: object, place: Place) -> str:
+def regex_source(value: object, place: KeyPath) -> str:
     return regex(value, place).pattern
 
 
-def path(value: object, place: Place) -> Path:
+def path(value: object, place: KeyPath) -> Path:
     steps = tuple(text(value, place).split("."))
     if "" in steps:
         place.fail(f"is {value!r}", "a path such as usage.input_tokens")
@@ -96,7 +96,7 @@ def path(value: object, place: Place) -> Path:
 def one_of(*allowed: str) -> Reader:
     expected = "one of " + ", ".join(f'"{word}"' for word in allowed)
 
-    def read(value: object, place: Place) -> str:
+    def read(value: object, place: KeyPath) -> str:
         if value not in allowed:
             place.fail(f"is {value!r}", expected)
         return str(value)
@@ -110,7 +110,7 @@ class Each:
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
 
-    def __call__(self, value: object, place: Place) -> tuple[Any, ...]:
+    def __call__(self, value: object, place: KeyPath) -> tuple[Any, ...]:
         if not isinstance(value, list):
             _wrong(place, value, "a list")
         return tuple(self.reader(item, place.item(number)) for number, item in enumerate(value))
@@ -120,7 +120,7 @@ def template(*fields: str, needs: tuple[str, ...] = ()) -> Reader:
     """A text with {fields}; others are refused, and those of `needs` must be there."""
     known = "{" + "}, {".join(fields) + "}"
 
-    def read(value: object, place: Place) -> str:
+    def read(value: object, place: KeyPath) -> str:
         source = text(value, place)
         try:
             used = {name for _, name, _, _ in string.Formatter().parse(source) if name is not None}
@@ -135,7 +135,7 @@ def template(*fields: str, needs: tuple[str, ...] = ()) -> Reader:
     return read
 
 
-def sentence(value: object, place: Place) -> str:
+def sentence(value: object, place: KeyPath) -> str:
     """What a person reads: a text with {paths} into the record; {a|b}: the first that is there."""
     source = text(value, place)
     try:
@@ -151,7 +151,7 @@ def sentence(value: object, place: Place) -> str:
 def words(*fields: str, needs: tuple[str, ...] = ()) -> Reader:
     """A command: a list of templates that together use all of `needs`."""
 
-    def read(value: object, place: Place) -> tuple[str, ...]:
+    def read(value: object, place: KeyPath) -> tuple[str, ...]:
         command: tuple[str, ...] = Each(template(*fields))(value, place)
         joined = " ".join(command)
         if missing := [name for name in needs if f"{{{name}}}" not in joined]:
@@ -161,13 +161,13 @@ def words(*fields: str, needs: tuple[str, ...] = ()) -> Reader:
     return read
 
 
-def match(value: object, place: Place) -> Match:
+def match(value: object, place: KeyPath) -> Match:
     if not isinstance(value, dict) or not value:
         _wrong(place, value, 'a table of paths and values, such as { type = "result" }')
     return Match(needs=tuple(_need(key, value[key], place.below(key)) for key in value))
 
 
-def _need(key: str, value: object, place: Place) -> tuple[Path, tuple[object, ...] | None]:
+def _need(key: str, value: object, place: KeyPath) -> tuple[Path, tuple[object, ...] | None]:
     allowed = tuple(value) if isinstance(value, list) else (value,)
     if not allowed or not all(isinstance(one, (str, int, float, bool)) for one in allowed):
         place.fail(f"is {value!r}", 'a text, number or flag, a list of them, or "*"')
@@ -197,7 +197,7 @@ class Table:
         below = [reader.all_keys() for reader in inner if isinstance(reader, Table)]
         return set(self._fields).union(*below)
 
-    def __call__(self, value: object, place: Place) -> Any:
+    def __call__(self, value: object, place: KeyPath) -> Any:
         if not isinstance(value, dict):
             _wrong(place, value, "a table")
         for key in value:
@@ -212,7 +212,7 @@ class Table:
         return self._make(**read)
 
     @staticmethod
-    def _when(read: dict[str, Any], place: Place) -> When:
+    def _when(read: dict[str, Any], place: KeyPath) -> When:
         if ("match" in read) == ("line" in read):
             place.fail("does not say which lines it is about", "either match or line")
         return When(match=read.pop("match", None), line=read.pop("line", None))

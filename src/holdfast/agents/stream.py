@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import time
 
-from holdfast.agents.arguments import continues_session, has_many_turns
-from holdfast.agents.facts import ResultRead, SessionFound
+from holdfast.agents.arguments import has_many_turns
+from holdfast.agents.facts import BudgetGivenUp, ResultRead, SessionFound
+from holdfast.agents.json_lines import MAX_TEXT, JsonLine, needles, session_id_at, text_at
 from holdfast.agents.profile import When
-from holdfast.agents.records import MAX_TEXT, Line, needles, session_id_at, text_at
-from holdfast.agents.rules import UsageTally, completion, limit
+from holdfast.agents.rules import completion, limit
+from holdfast.agents.usage import STDOUT, UsageMeter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from holdfast.agents.facts import CompletionProven, Fact, LimitHit, UsageRead
+    from holdfast.agents.facts import CompletionProven, Fact, LimitHit
     from holdfast.agents.profile import AgentProfile, AnswerRule, CompletionRule, Json
 
 
@@ -30,16 +31,14 @@ class StreamReader:
         profile: AgentProfile,
         arguments: Sequence[str] = (),
         *,
+        meter: UsageMeter | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._profile = profile
         self._clock = clock
         # After `claude -p --input-format stream-json` has answered, it waits for the next turn.
         self._ends_with_turn = not has_many_turns(profile.options, arguments)
-        resumed = continues_session(profile.options, arguments)
-        self._tallies = [
-            UsageTally(rule) for rule in profile.usage if not (rule.whole_session and resumed)
-        ]
+        self._meter = meter or UsageMeter(profile, arguments)
         self._answer = _Answer(profile.answer) if profile.answer else None
         self._session: str | None = None
         self._limit: LimitHit | None = None
@@ -49,17 +48,18 @@ class StreamReader:
 
     def feed(self, line: bytes, at_byte: int) -> list[Fact]:
         """The facts in one whole line that begins at that byte of the log."""
-        parsed = Line(line)
+        parsed = JsonLine(line)
         if not (parsed.may_hold(self._needles) if parsed.is_json else self._reads_plain_lines):
             return []
         return [
             *self._sessions(parsed),
-            *self._usage(parsed),
+            *self._meter.take(parsed, STDOUT),
             *self._limits(parsed),
+            *self._given_up(parsed),
             *self._endings(parsed, at_byte),
         ]
 
-    def _sessions(self, line: Line) -> Iterator[SessionFound]:
+    def _sessions(self, line: JsonLine) -> Iterator[SessionFound]:
         for rule in self._profile.session:
             for record in line.seen_by(rule.when):
                 found = session_id_at(record, rule.id)
@@ -70,12 +70,7 @@ class StreamReader:
                     self._session = found
                     yield SessionFound(found)
 
-    def _usage(self, line: Line) -> Iterator[UsageRead]:
-        for tally in self._tallies:
-            for record in line.seen_by(tally.rule.when):
-                yield from tally.add(record)
-
-    def _limits(self, line: Line) -> Iterator[LimitHit]:
+    def _limits(self, line: JsonLine) -> Iterator[LimitHit]:
         for rule in self._profile.limit:
             for record in line.seen_by(rule.when):
                 hit = limit(rule, record, self._clock())
@@ -83,12 +78,16 @@ class StreamReader:
                     self._limit = hit
                     yield hit
 
+    def _given_up(self, line: JsonLine) -> list[BudgetGivenUp]:
+        rules = self._profile.budget.over
+        return [BudgetGivenUp()] if any(line.seen_by(rule.when) for rule in rules) else []
+
     def _is_news(self, hit: LimitHit) -> bool:
         """The same limit is said by two records; only one of them may know the time."""
         known = self._limit
         return known is None or (hit.retry_at is not None and known.retry_at is None)
 
-    def _endings(self, line: Line, at_byte: int) -> Iterator[CompletionProven | ResultRead]:
+    def _endings(self, line: JsonLine, at_byte: int) -> Iterator[CompletionProven | ResultRead]:
         if self._answer is not None:
             self._answer.take(line)
         for rule in self._profile.completion:
@@ -117,7 +116,7 @@ class _Answer:
     def text(self) -> str | None:
         return "".join(self._pieces) if self._pieces else None
 
-    def take(self, line: Line) -> None:
+    def take(self, line: JsonLine) -> None:
         for record in line.records:
             if any(begin.holds(record) for begin in self._rule.anew):
                 self._clear()
@@ -141,6 +140,7 @@ def _whens(profile: AgentProfile) -> list[When]:
         *(rule.when for rule in profile.completion),
         *(rule.when for rule in profile.usage),
         *(rule.when for rule in profile.limit),
+        *(rule.when for rule in profile.budget.over),
     ]
     if profile.answer is not None:
         whens += [profile.answer.when, *(When(match=match) for match in profile.answer.anew)]

@@ -1,35 +1,35 @@
 """Finds the file in which an agent records a session, and reads from it that the work is over.
 
-Reading starts at the end found at discovery: a resumed transcript already holds the marks of
-earlier turns (test_C2_...). A record that is half written there is read when it is whole. Reads
-files, writes none; a file that is gone is no error.
+Of what is there at discovery only the records of this run are read: a resumed transcript already
+holds the marks of earlier turns (test_C2_...). Reads files, writes none; a file that is gone is no
+error.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import stat
 
 from holdfast.agents.arguments import has_many_turns, is_headless
 from holdfast.agents.facts import CompletionProven, ResultRead
+from holdfast.agents.growing_file import GrowingFile, first_since, open_at_once
+from holdfast.agents.json_lines import JsonLine, text_at
 from holdfast.agents.profile import value_at
-from holdfast.agents.records import Line, text_at
-from holdfast.agents.rules import UsageTally, completion
+from holdfast.agents.rules import completion
+from holdfast.agents.usage import TRANSCRIPT, UsageMeter
 from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import BinaryIO
 
     from holdfast.agents.facts import Fact
     from holdfast.agents.profile import AgentProfile, CompletionRule, Json, TranscriptRules
 
 _READ_BYTES = 1024 * 1024  # in one poll
-_TAIL_BYTES = 64 * 1024
-_MAX_LINE = 32 * 1024 * 1024
 _FIRST_LINE = 64 * 1024
+_MAIN = ""  # the name of the session's own file among those that are read
+_MOST_FILES = 500
 
 
 def find_transcript(
@@ -97,11 +97,11 @@ def _is_of(rules: TranscriptRules, path: str, session: str) -> bool:
     if rules.confirm is None:
         return True
     try:
-        with _open(path) as opened:
+        with open_at_once(path) as opened:
             first = opened.readline(_FIRST_LINE)
     except OSError:
         return False
-    return any(value_at(record, rules.confirm) == session for record in Line(first).records)
+    return any(value_at(record, rules.confirm) == session for record in JsonLine(first).records)
 
 
 class _Pending(Record):
@@ -112,7 +112,12 @@ class _Pending(Record):
 
 
 class TranscriptReader:
-    """One transcript from its present size on (or `start`); `poll` reads what was added."""
+    """One session's transcript, and those of its subagents; `poll` reads what was added.
+
+    `starts` are the bytes to read from, by file (`from_bytes` of an earlier reader). Without them,
+    what is there at first is read as far as it was written `since` then, where records have a
+    time; else not at all, or all of it, when the session `is_new`.
+    """
 
     def __init__(
         self,
@@ -120,7 +125,10 @@ class TranscriptReader:
         path: str,
         arguments: Sequence[str] = (),
         *,
-        start: int | None = None,
+        meter: UsageMeter | None = None,
+        is_new: bool = False,
+        since: str | None = None,
+        starts: Mapping[str, int] | None = None,
     ) -> None:
         assert profile.transcript is not None
         self.path = path
@@ -129,28 +137,57 @@ class TranscriptReader:
         self._ends_with_turn = is_headless(profile.options, arguments) and not has_many_turns(
             profile.options, arguments
         )
-        self._tallies = [UsageTally(rule) for rule in self._rules.usage]
-        self._at = _end_of_records(path) if start is None else start
+        self._meter = meter or UsageMeter(profile, arguments)
+        self._folder = os.path.splitext(path)[0]
+        self._files: dict[str, GrowingFile] = {}
+        for name, one in {_MAIN: path, **self._subagents()}.items():
+            if starts is not None:
+                start: int | None = starts.get(name, 0)
+            elif since is not None and self._rules.at is not None:
+                start = first_since(one, self._rules.at, since)
+            else:
+                start = 0 if is_new else None
+            self._files[name] = GrowingFile(one, start)
         self.is_behind = False  # the last poll left something unread
-        self._carried = b""
-        self._skipping = False
         self._pending: _Pending | None = None
+
+    @property
+    def from_bytes(self) -> dict[str, int]:
+        """Where the reading of each file began, the session's own under an empty name.
+
+        A file that is not named here is read from its first byte.
+        """
+        return {name: file.start for name, file in self._files.items() if file.start}
 
     def poll(self, now: float) -> list[Fact]:
         """The facts since the last poll; `now` is any clock that runs forward, in seconds."""
+        for name, path in self._subagents().items():
+            if name not in self._files and len(self._files) < _MOST_FILES:
+                self._files[name] = GrowingFile(path, 0)
         found: list[Fact] = []
-        for line, at_byte in self._new_lines():
-            found += self._read(Line(line), at_byte, now)
+        left = _READ_BYTES
+        for name, file in self._files.items():
+            lines, length = file.new_lines(left)
+            left -= length
+            for line, at_byte in lines:
+                found += self._read(JsonLine(line), at_byte, now, is_main=name == _MAIN)
+            if not left:
+                break
+        self.is_behind = not left
         if self._pending is not None and self._pending.due <= now:
             found += self._pending.facts
             self._pending = None
         return found
 
-    def _read(self, line: Line, at_byte: int, now: float) -> Iterator[Fact]:
-        for tally in self._tallies:
-            for record in line.seen_by(tally.rule.when):
-                yield from tally.add(record)
-        if not self._ends_with_turn:
+    def _subagents(self) -> dict[str, str]:
+        if self._rules.subagents is None:
+            return {}
+        found = _matching(self._folder, self._rules.subagents)
+        return {os.path.relpath(path, self._folder): path for path in found}
+
+    def _read(self, line: JsonLine, at_byte: int, now: float, *, is_main: bool) -> Iterator[Fact]:
+        yield from self._meter.take(line, TRANSCRIPT)
+        if not self._ends_with_turn or not is_main:
             return
         if any(begin.holds(record) for record in line.records for begin in self._rules.anew):
             self._pending = None
@@ -161,77 +198,6 @@ class TranscriptReader:
                     self._pending = _Pending(facts, now + rule.settle_seconds)
                 else:
                     yield from facts
-
-    def _new_lines(self) -> Iterator[tuple[bytes, int]]:
-        chunk = self._new_bytes()
-        self.is_behind = len(chunk) == _READ_BYTES
-        yield from self._split(chunk)
-
-    def _split(self, chunk: bytes) -> Iterator[tuple[bytes, int]]:
-        *lines, rest = (self._carried + chunk).split(b"\n")
-        at_byte = self._at - len(chunk) - len(self._carried)
-        for line in lines:
-            if not self._skipping:
-                yield line, at_byte
-            self._skipping = False
-            at_byte += len(line) + 1
-        if len(rest) > _MAX_LINE:
-            self._skipping, rest = True, b""
-        self._carried = rest
-
-    def _new_bytes(self) -> bytes:
-        if _size(self.path) < self._at:
-            # Rewritten shorter: what is in it now is old.
-            self._at, self._carried = _end_of_records(self.path), b""
-            return b""
-        try:
-            with _open(self.path) as opened:
-                opened.seek(self._at)
-                chunk = opened.read(_READ_BYTES)
-        except OSError:
-            return b""
-        self._at += len(chunk)
-        return chunk
-
-
-def _open(path: str) -> BinaryIO:
-    """Open to read, never to wait: who writes it may put a FIFO or a device in its place."""
-    opened = open(path, "rb", opener=_at_once)
-    if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
-        opened.close()
-        raise OSError(f"{path} is no file")
-    return opened
-
-
-def _at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
-
-
-def _end_of_records(path: str) -> int:
-    """Where the last whole record ends: what is after it is being written by this run.
-
-    A record that is whole but for its newline may be the last of a turn that was cut off.
-    """
-    try:
-        with _open(path) as opened:
-            end = opened.seek(0, os.SEEK_END)
-            tail = b""
-            while b"\n" not in tail and len(tail) < min(end, _MAX_LINE):
-                begin = max(0, end - 2 * len(tail) - _TAIL_BYTES)
-                opened.seek(begin)
-                tail = opened.read(end - begin)
-    except OSError:
-        return 0
-    unfinished = tail.rpartition(b"\n")[2]
-    is_whole = bool(unfinished.strip()) and bool(Line(unfinished).records)
-    return end if is_whole or len(unfinished) > _MAX_LINE else end - len(unfinished)
 
 
 def _ending(

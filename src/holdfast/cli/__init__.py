@@ -8,17 +8,20 @@ HoldfastError instead of printing errors. What is written here about a command i
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
-from holdfast.cli import streams
-from holdfast.cli.quick import read_quickly
+from holdfast.cli.arguments.fast_args import read_quickly
+from holdfast.cli.text import streams
 from holdfast.errors import (
+    AlreadyRunning,
     Bug,
     Failed,
     HoldfastError,
     Unavailable,
     WrongUse,
     is_shortage,
+    name_options,
     out_of_room,
 )
 
@@ -26,20 +29,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
+    from typing import NoReturn
 
-    from holdfast.cli.parser import Parser
+    from holdfast.cli.arguments.parser import Parser
 
 INTERRUPTED = 130  # 128 + SIGINT
-OWN_FAILURE = 125  # where the code is a run's: everything of Holdfast's own
+OWN_FAILURE = 125  # Holdfast's own failures, where the exit code is a run's
 BROKEN_PIPE = 141  # 128 + SIGPIPE, as a shell shows it for any other program
 
 GROUPS = {
     "runs": "Start runs and look at them",
     "acting": "Act on runs",
-    "upkeep": "Keep house",
+    "upkeep": "Maintenance",
     "live": "Live views",
     "identity": "Processes and pid files, without a run",
     "machine": "This machine",
+    "fleet": "Other machines",
 }
 
 # name: (module in this package, one line of help, group)
@@ -48,18 +53,22 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "ls": ("ls", "list runs: the active ones and those of the last 24 hours", "runs"),
     "status": ("status", "everything known about a run, with evidence", "runs"),
     "tree": ("tree", "a run's processes, each with its verdict", "runs"),
-    "logs": ("logs", "a run's output, byte-exact, followed with -f", "runs"),
+    "logs": ("logs", "a run's output, byte-exact; -f follows it", "runs"),
     "result": ("result", "an agent's final answer", "runs"),
     "events": ("events", "facts about one or all runs as JSON lines", "runs"),
+    "queue": ("waiting.queue", "what waits, in which order and why; limits and pauses", "acting"),
+    "pause": ("waiting.pause", "stop a run's processes where they are", "acting"),
+    "unpause": ("waiting.unpause", "continue what `pause` stopped", "acting"),
+    "adjust": ("changing.adjust", "change the limits of a run that goes on", "acting"),
     "wait": ("wait", "wait for runs to end; exit with their code", "acting"),
     "stop": ("stop", "stop a run's whole tree", "acting"),
     "send": ("send", "write to a run's stdin", "acting"),
     "attach": ("attach", "join the terminal of a --pty run", "acting"),
-    "resume": ("resume", "go on with an agent's session", "acting"),
+    "resume": ("resume", "continue an agent's session", "acting"),
     "rerun": ("rerun", "the same command again as a new run", "acting"),
     "recover": ("recover", "look at runs whose shim is gone: adopt or record", "upkeep"),
     "rm": ("rm", "remove ended runs", "upkeep"),
-    "archive": ("archive", "pack ended runs away", "upkeep"),
+    "archive": ("archive", "pack ended runs into archives", "upkeep"),
     "clean": ("clean", "remove old runs by age, number or size", "upkeep"),
     "report": ("report", "a run's samples and anomalies as text, picture or page", "upkeep"),
     "usage": ("usage", "tokens, cost and CPU time in total", "upkeep"),
@@ -67,11 +76,16 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "serve": ("serve", "live web page on loopback", "live"),
     "mcp": ("mcp", "MCP server on stdio", "live"),
     "who": ("who", "the identity token of a process", "identity"),
-    "check": ("check", "whether a token or pid file still names the same process", "identity"),
+    "check": (
+        "check",
+        "whether a token or pid file still names the same process",
+        "identity",
+    ),
     "signal": ("signal", "signal a process, only if it is proven to be the same", "identity"),
     "guard": ("guard", "run a command as the only instance of a pid file", "identity"),
-    "doctor": ("doctor", "what this machine can prove and enforce, each as tried", "machine"),
+    "doctor": ("doctor", "test what this machine can prove and enforce", "machine"),
     "completion": ("completion", "shell completion for bash, zsh or fish", "machine"),
+    "fleet": ("fleet.fleet", "other machines: nodes, check, recover, give-up", "fleet"),
 }
 
 
@@ -85,11 +99,34 @@ class Asked:
         self.exits_as_run = False
 
 
+def program() -> NoReturn:
+    """The console script. It leaves at once: taking the interpreter apart is 3 ms of every call.
+
+    Where somebody waits for that, or the output did not arrive, it exits as any program does.
+    """
+    code = main()
+    if not _is_awaited() and streams.are_flushed():
+        os._exit(code)
+    sys.exit(code)
+
+
+def _is_awaited() -> bool:
+    """Whether the interpreter's exit has work to do: handlers, threads, a debugger or profiler."""
+    if "threading" in sys.modules or sys.gettrace() or sys.getprofile() or sys.flags.inspect:
+        return True
+    if "atexit" not in sys.modules:  # coverage and `logging` have it
+        return False
+    import atexit
+
+    return bool(atexit._ncallbacks())
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Never raises."""
     words = list(sys.argv[1:] if argv is None else argv)
     asked = Asked()
     streams.prepare()
+    name_options()
     try:
         code = _run_or_render(words, asked)
         streams.flush()
@@ -102,7 +139,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return BROKEN_PIPE
         streams.complain(f"holdfast: the output can't be written: {lost}")
         return _code(Failed.exit_code, asked)
-    except OSError as error:  # of loading the words for another: descriptors ran out
+    except OSError as error:  # even the error could not be rendered: out of descriptors
         streams.complain(f"holdfast: {error.strerror}")
         return _code(Unavailable.exit_code, asked)
 
@@ -134,12 +171,16 @@ def _dispatch(words: list[str], asked: Asked) -> int:
     if verb == "help":
         verb, words = words[0], ["--help"]
     if verb.startswith("-"):
-        from holdfast.cli.parser import unknown
+        from holdfast.cli.arguments.parser import unknown
 
         asked.json = asked.json or "--json" in words
         raise unknown("option", verb, ("--json", "--quiet", "--verbose", "--help", "--version"))
+    if verb == "__complete":
+        from holdfast.cli.complete import run
+
+        return run(words)
     if verb not in COMMANDS:
-        from holdfast.cli.parser import unknown_command
+        from holdfast.cli.arguments.parser import unknown_command
 
         asked.json = asked.json or "--json" in words
         raise unknown_command(verb, available())
@@ -147,7 +188,7 @@ def _dispatch(words: list[str], asked: Asked) -> int:
 
 
 def _take_leading_options(words: list[str], asked: Asked) -> list[str]:
-    """Take off what stands before the command, such as `--json` or `-qv`."""
+    """Remove the options before the command, such as `--json` or `-qv`."""
     for position, word in enumerate(words):
         letters = set(word[1:]) if word[:1] == "-" and len(word) > 1 else set()
         if word == "--json":
@@ -162,9 +203,9 @@ def _take_leading_options(words: list[str], asked: Asked) -> list[str]:
 
 def _run_command(verb: str, words: list[str], asked: Asked) -> int:
     before = asked.json
-    asked.json = before or "--json" in words  # until it is known which words are ours
-    gc.disable()  # loading makes no garbage, and looking for some takes as long again
-    module = _import(verb, COMMANDS[verb][0])
+    asked.json = before or "--json" in words  # until the command's own words are known
+    gc.disable()  # imports make no garbage, and collecting would double their time
+    module = command_module(verb)
     asked.json = before
     args = read_quickly(verb, module.add_arguments, words, asked)
     if args is None:
@@ -177,22 +218,36 @@ def _run_command(verb: str, words: list[str], asked: Asked) -> int:
             args = parser.read(options, rest, asked)
         except SystemExit:  # --help was printed
             return 0
-    asked.json, asked.verbose = args.json, args.verbose
+    asked.json, asked.quiet, asked.verbose = args.json, args.quiet, args.verbose
     asked.exits_as_run = getattr(module, "EXITS_AS_RUN", getattr(args, "foreground", False))
     if args.json and not getattr(module, "JSON", True):
         raise refuse_json(verb)
     if not getattr(module, "IS_BRIEF", False):
         gc.enable()
+    if getattr(args, "run", None) and not getattr(module, "KNOWS_FLEET", False):
+        code = _pass_on(verb, module, args)
+        if code is not None:
+            return code
     return module.run(args)
+
+
+def _pass_on(verb: str, module: Module, args: Namespace) -> int | None:
+    """The exit code of a command about runs elsewhere; None: they are here."""
+    from holdfast.manage.starting.elsewhere import may_be_elsewhere
+
+    if not may_be_elsewhere([args.run] if isinstance(args.run, str) else args.run):
+        return None
+    from holdfast.cli.fleet.passing import pass_on
+
+    return pass_on(verb, module, args)
 
 
 def load(verb: str) -> tuple[Parser, Module]:
     """A command's parser and module; imports that module alone."""
-    from holdfast.cli.parser import Parser
+    from holdfast.cli.arguments.parser import Parser
 
-    name, summary, _ = COMMANDS[verb]
-    module = _import(verb, name)
-    parser = Parser(verb, summary)
+    module = command_module(verb)
+    parser = Parser(verb, COMMANDS[verb][1])
     module.add_arguments(parser)
     parser.add_common_arguments()
     return parser, module
@@ -200,10 +255,9 @@ def load(verb: str) -> tuple[Parser, Module]:
 
 def available() -> list[str]:
     """The commands of this installation, in the table's order."""
-    import os
-
     here = os.path.dirname(__file__)
-    return [verb for verb, (name, *_) in COMMANDS.items() if os.path.exists(f"{here}/{name}.py")]
+    files = {verb: f"{here}/{name.replace('.', '/')}.py" for verb, (name, *_) in COMMANDS.items()}
+    return [verb for verb, file in files.items() if os.path.exists(file)]
 
 
 def refuse_json(what: str) -> WrongUse:
@@ -214,8 +268,9 @@ def refuse_json(what: str) -> WrongUse:
     )
 
 
-def _import(verb: str, name: str) -> Module:
-    path = f"{__name__}.{name}"
+def command_module(verb: str) -> Module:
+    """The module of a command; imports that one alone."""
+    path = f"{__name__}.{COMMANDS[verb][0]}"
     try:
         module: Module = __import__(path, fromlist=["run"])
     except ModuleNotFoundError as error:
@@ -258,31 +313,37 @@ def _overview() -> str:
     return "\n".join(lines)
 
 
-def _render(error: HoldfastError, asked: Asked) -> int:
-    """The one place where an error becomes text or JSON."""
+def tell_error(error: HoldfastError, asked: Asked | Namespace, line: int | None = None) -> None:
+    """The one place where an error becomes text or JSON; `line`: of a batch."""
     if asked.json:
-        streams.say_json({**error.to_json(), **error.fields.get("document", {})})
-    else:
+        more = {} if line is None else {"line": line}
+        streams.say_json({**error.to_json(), **error.fields.get("document", {}), **more})
+    elif not (asked.quiet and isinstance(error, AlreadyRunning)):  # its code says all
         from holdfast.manage.plaintext import printable
 
-        streams.complain(f"holdfast: {printable(error.message)}")
+        where = "" if line is None else f"line {line}: "
+        streams.complain(f"holdfast: {where}{printable(error.message)}")
         if error.hint:
             streams.complain(f"  hint: {printable(error.hint)}")
     if asked.verbose and isinstance(error, Bug):
         import traceback
 
         streams.complain("".join(traceback.format_exception(error.__cause__)).rstrip())
+
+
+def _render(error: HoldfastError, asked: Asked) -> int:
+    tell_error(error, asked)
     return _code(error.exit_code, asked)
 
 
 def _code(code: int, asked: Asked) -> int:
-    """A failure of ours must not look like the workload's own 1, 6 or 70."""
+    """Holdfast's own failures must not look like the workload's 1, 6 or 70."""
     own = (Failed.exit_code, Unavailable.exit_code, Bug.exit_code)
     return OWN_FAILURE if asked.exits_as_run and code in own else code
 
 
 def _unexpected(error: Exception) -> HoldfastError:
-    """A fault that no command foresaw: the machine's, where the error says so, else ours."""
+    """An exception that no command handles: a shortage of the machine, else a bug."""
     if isinstance(error, OSError) and is_shortage(error):
         return out_of_room(error)
     bug = Bug(
@@ -297,8 +358,9 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Module(Protocol):
-        """What a command's module has. `JSON = False` in it refuses `--json`; `IS_BRIEF = True`:
-        it is over before garbage could matter; `EXITS_AS_RUN = True`: its code is a run's."""
+        """What a command's module has. `JSON = False` refuses `--json`; `IS_BRIEF = True` keeps the
+        garbage collector off; `EXITS_AS_RUN = True`: the exit code is a run's; `KNOWS_FLEET`: it
+        takes runs on other machines itself, instead of being run there."""
 
         def add_arguments(self, parser: Parser) -> None: ...
         def run(self, args: Namespace) -> int: ...

@@ -1,49 +1,51 @@
 """`holdfast attach RUN`: the terminal of a --pty run, until the detach keys or the run's end.
 
-The run does not need us: whatever happens here, it goes on.
+The run does not depend on an attachment: whatever happens here, it continues.
 """
 
 from __future__ import annotations
 
 import os
 
-from holdfast.cli import streams
-from holdfast.cli.attached import Parting, Session, window
-from holdfast.cli.detach_keys import DEFAULT, parse_keys
-from holdfast.cli.endings import describe
+from holdfast.cli.arguments.detach_keys import DEFAULT, parse_keys
+from holdfast.cli.attached import Parting, Session
+from holdfast.cli.text import streams
+from holdfast.cli.text.ending_text import describe
 from holdfast.errors import Refused, Unavailable, WrongUse
-from holdfast.manage.link import Link, open_link
+from holdfast.manage.operations import run_steps
 from holdfast.manage.plaintext import printable
-from holdfast.manage.runs import Run, Runs
-from holdfast.manage.steps import run_steps
+from holdfast.manage.run import Run
+from holdfast.manage.runs import Runs
+from holdfast.manage.shim_client import Link, open_link
+from holdfast.manage.starting.request import window
 from holdfast.manage.stopping import refuse_unproven
-from holdfast.process.members import STAMP
+from holdfast.process.tree import STAMP
 from holdfast.run.facts import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from holdfast.cli.parser import Parser
+    from holdfast.cli.arguments.parser import Parser
     from holdfast.manage.info import RunInfo
 
 JSON = False
 _EPILOG = """\
-Several may be attached at once: all see and type; the window that was resized last decides the
-size. What was written last is shown first. When the run ends, so does this, with exit code 0."""
+Several terminals may be attached at once: each shows the output and accepts input; the window
+resized last sets the size. Recent output is shown first. When the run ends, attach exits with 0."""
 
 
 def add_arguments(parser: Parser) -> None:
-    """RUN and how to leave it."""
+    """RUN and how to detach."""
     parser.add_argument("run", metavar="RUN", help="a run that was started with --pty")
     parser.add_argument(
-        "--read-only", action="store_true", help="watch; type nothing, resize nothing; ctrl-c ends"
+        "--read-only", action="store_true", help="only watch: no input, no resize; ctrl-c detaches"
     )
     parser.add_argument(
         "--detach-keys",
         metavar="K",
         default=DEFAULT,
-        help="keys that leave the run alone again, such as ctrl-p,ctrl-q (default: ctrl-\\)",
+        help="keys to detach, such as ctrl-p,ctrl-q (default: ctrl-\\)",
     )
     parser.epilog = _EPILOG
 
@@ -58,7 +60,7 @@ def run(args: Namespace) -> int:
     name = attached.directory.read_spec().name
     with _connect(attached, args.read_only) as link:
         if not args.quiet and os.isatty(1):
-            streams.complain(f"attached to {name}; {args.detach_keys} leaves it alone again")
+            streams.complain(f"attached to {name}; press {args.detach_keys} to detach")
         session = Session(link, keys, read_only=args.read_only)
         parting = session.run()
     return _part(attached, name, parting, session.signal_number, args.quiet)

@@ -1,7 +1,7 @@
 """One attachment: our terminal in raw mode, and the run's terminal on the other side.
 
 However it ends (keys, the run's end, a signal, a fault), our terminal gets its settings back and
-is taken out of the modes that the run's programs left it in. The run does not notice.
+leaves the modes that the run's programs set. The run is not affected.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ import os
 import select
 import signal
 
-from holdfast.cli import streams
-from holdfast.cli.detach_keys import DetachKeys
-from holdfast.shim.screen import ScreenModes
+from holdfast.cli.arguments.detach_keys import DetachKeys
+from holdfast.cli.text import streams
+from holdfast.manage.starting.request import window
+from holdfast.screen import ScreenModes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from holdfast.manage.link import Link
+    from holdfast.manage.shim_client import Link
 
 _LEAVING = (signal.SIGTERM, signal.SIGHUP)
 _NOTED = (*_LEAVING, signal.SIGWINCH, signal.SIGCONT)
@@ -35,11 +36,11 @@ class Parting(enum.Enum):
 
     DETACHED = enum.auto()  # by our own keys
     HUNG_UP = enum.auto()  # by the run's shim
-    SIGNALLED = enum.auto()  # we were told to leave, or our terminal is gone
+    SIGNALLED = enum.auto()  # a signal, or our terminal is gone
 
 
 class Session:
-    """Shows and types until one side parts. `signal_number` says which signal ended it."""
+    """Copies output and input until one side closes. `signal_number`: the signal that ended it."""
 
     def __init__(self, link: Link, keys: bytes, *, read_only: bool) -> None:
         self.signal_number: int | None = None
@@ -52,7 +53,7 @@ class Session:
         self._shows = os.isatty(1)
 
     def run(self) -> Parting:
-        """Until the end; our terminal is then as it was."""
+        """Run until detached; restores our terminal."""
         wakeup = _note_signals()
         settings = self._enter_raw_mode()
         try:
@@ -153,22 +154,11 @@ class Session:
 
 
 class _TerminalGone(Exception):
-    """Ours, not the run's."""
-
-
-def window() -> dict[str, object]:
-    """The size of our own window, as the run's shim wants to know it."""
-    for fd in (1, 0):
-        try:
-            size = os.get_terminal_size(fd)
-        except OSError:
-            continue
-        return {"rows": size.lines, "columns": size.columns}
-    return {}
+    """Of our own terminal, not the run's."""
 
 
 def _note_signals() -> int:
-    """A descriptor that brings the numbers of the signals that concern us."""
+    """A descriptor that delivers the numbers of the signals we handle."""
     read_end, write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
     for number in _NOTED:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.cli import streams
-from holdfast.cli.target import identity_of
-from holdfast.cli.terminal import paint
+from holdfast.cli.arguments.target import identity_of
+from holdfast.cli.text import streams
+from holdfast.cli.text.terminal import paint
 from holdfast.manage.plaintext import printable
 from holdfast.process.verdict import Verdict
 
@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from holdfast.cli.parser import Parser
+    from holdfast.cli.arguments.parser import Parser
 
 EXIT_CODES = {
     Verdict.SAME: 0,
@@ -30,7 +30,7 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.epilog = (
         "exit codes: 0 SAME, 10 GONE, 11 RECYCLED (its PID is another process now),\n"
-        "12 UNKNOWN (nothing proves it); 2 and 3 when there is nothing to check"
+        "12 UNKNOWN (nothing proves it); 2 and 3 if there is nothing to check"
     )
 
 

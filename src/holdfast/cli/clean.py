@@ -1,35 +1,34 @@
-"""`holdfast clean`: remove ended runs that are too many, too old or too large in all."""
+"""`holdfast clean`: remove ended runs beyond a number, an age or a total size."""
 
 from __future__ import annotations
 
-from holdfast.cli import streams
+from holdfast.cli.text import streams
 from holdfast.errors import InvalidOption
-from holdfast.manage.config import Retention, load_config
 from holdfast.manage.plaintext import printable
-from holdfast.manage.retention import Cleaned, Fate, clean
+from holdfast.manage.removal.retention import Cleaned, RetentionFate, clean, limits
 from holdfast.manage.runs import Runs
-from holdfast.manage.units import size
-from holdfast.run.quantities import parse_duration, parse_size
+from holdfast.run.units import size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from holdfast.cli.parser import Parser
+    from holdfast.cli.arguments.parser import Parser
+    from holdfast.manage.starting.config import Retention
 
 
 def add_arguments(parser: Parser) -> None:
     """The limits."""
     parser.add_argument("--keep", metavar="N", help="keep the newest N ended runs")
-    parser.add_argument("--older-than", metavar="D", help="remove what ended longer ago")
+    parser.add_argument("--older-than", metavar="D", help="remove runs that ended longer ago")
     parser.add_argument(
-        "--max-bytes", metavar="S", help="keep the newest that fit into so much of the disk"
+        "--max-bytes", metavar="S", help="keep the newest runs that fit into this much disk space"
     )
     parser.add_argument("--dry-run", action="store_true", help="say what would be removed")
     parser.epilog = (
-        "Without a limit: what [retention] of the configuration says, else the newest 500 are\n"
-        "kept. Runs tagged `keep` stay, and so does what may be alive.\n"
-        "exit code: 4 when a run that should go was refused or can't be verified"
+        "Without options: [retention] of config.toml applies, else the newest 500 are kept. Runs\n"
+        "tagged `keep`, and runs that may be alive, are never removed.\n"
+        "exit code: 4 if a run over the limit was refused or can't be verified"
     )
 
 
@@ -43,19 +42,15 @@ def run(args: Namespace) -> int:
         streams.say_json(document)
     else:
         _show(cleaned, args)
-    refused = any(one.fate in (Fate.REFUSED, Fate.UNVERIFIABLE) for one in cleaned)
+    refused = any(
+        one.fate in (RetentionFate.REFUSED, RetentionFate.UNVERIFIABLE) for one in cleaned
+    )
     return 4 if refused else 0
 
 
 def _rules(args: Namespace) -> Retention:
-    if args.keep is None and args.older_than is None and args.max_bytes is None:
-        return load_config().retention
-    older = args.older_than
-    return Retention(
-        keep=None if args.keep is None else _count(args.keep),
-        older_than_seconds=None if older is None else parse_duration(older, "--older-than"),
-        max_bytes=None if args.max_bytes is None else parse_size(args.max_bytes, "--max-bytes"),
-    )
+    keep = None if args.keep is None else _count(args.keep)
+    return limits(keep, args.older_than, args.max_bytes)
 
 
 def _count(text: str) -> int:
@@ -67,14 +62,20 @@ def _count(text: str) -> int:
 def _show(cleaned: list[Cleaned], args: Namespace) -> None:
     room = max((len(one.name or one.id) for one in cleaned), default=0)
     for one in cleaned:
-        if not args.quiet or one.fate is not Fate.REMOVED:
+        if not args.quiet or one.fate is not RetentionFate.REMOVED:
             name = f"{one.name or one.id:<{room}}"
-            streams.say(printable(f"{name}  {one.fate:<12}  {one.over}: {one.evidence}"))
+            streams.say(printable(f"{name}  {_fate(one, args.dry_run)}"))
     if args.quiet:
         return
-    removed = [one for one in cleaned if one.fate is Fate.REMOVED]
+    removed = [one for one in cleaned if one.fate is RetentionFate.REMOVED]
     freed = size(sum(one.freed_bytes for one in removed))
     would = "would be " if args.dry_run else ""
     others = len(cleaned) - len(removed)
     left = f", {others} kept" if others else ""
     streams.say(f"{len(removed)} {would}removed ({freed or '0B'}){left}")
+
+
+def _fate(one: Cleaned, dry_run: bool) -> str:
+    if dry_run and one.fate is RetentionFate.REMOVED:
+        return f"{one.evidence}: {one.over}"
+    return f"{one.fate:<12}  {one.over}: {one.evidence}"

@@ -1,112 +1,152 @@
-"""`holdfast completion SHELL`: a completion script, made from the commands' own parsers."""
+"""`holdfast completion SHELL`: has bash, zsh or fish ask `holdfast __complete`.
+
+Printed for a start-up file, or with `--install` written where the shell looks for completions. It
+asks `holdfast` itself, so a new version needs no new one. No start-up file is touched: where a line
+is needed there, it is said.
+"""
 
 from __future__ import annotations
 
-import argparse
+import os
+import shlex
 
-from holdfast.cli import COMMANDS, available, load, streams
-from holdfast.cli.parser import Parser, positionals
+from holdfast.cli.text import streams
+from holdfast.cli.text.completion_stubs import STUBS
+from holdfast.errors import Failed, Refused, WrongUse
+from holdfast.manage.plaintext import home_path
+from holdfast.process.this_host import user_home
 from holdfast.record import Record
+from holdfast.run.atomic_files import atomic_write, read_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 
-SHELLS = {
+    from holdfast.cli.arguments.parser import Parser
+
+_INSTALL = {
     "bash": 'eval "$(holdfast completion bash)"',
     "zsh": 'eval "$(holdfast completion zsh)"   (after compinit)',
     "fish": "holdfast completion fish | source",
 }
-_REPEATED = ("+", "*", argparse.REMAINDER)
+_OURS = b"holdfast completion for "  # in a comment of every stub
+_BASH_COMPLETION = (  # the package that loads completions of users
+    "/usr/share/bash-completion/bash_completion",
+    "/usr/local/share/bash-completion/bash_completion",
+    "/opt/homebrew/etc/profile.d/bash_completion.sh",
+    "/etc/bash_completion",
+)
 
 
-class Word(Record):
-    """What can stand in one place.
+class CompletionPlace(Record):
+    """Where a shell's stub belongs, and what has it loaded."""
 
-    `kind` is runs, files, targets (both), signals, command, choices or none.
-    """
-
-    kind: str
-    metavar: str
-    choices: tuple[str, ...] = ()
-    repeats: bool = False
-
-
-class Option(Record):
-    """One option of a command; `value` is None for a flag."""
-
-    names: tuple[str, ...]
-    text: str
-    value: Word | None
-
-
-class Shape(Record):
-    """What one command takes."""
-
-    verb: str
-    text: str
-    options: tuple[Option, ...]
-    words: tuple[Word, ...]
-
-    @property
-    def valued(self) -> list[str]:
-        """The option names that are followed by a value."""
-        return [name for option in self.options if option.value for name in option.names]
+    path: str
+    load: str  # a line for the shell
+    start_up: str | None = None  # the file that needs that line; None: new shells load it anyway
 
 
 def add_arguments(parser: Parser) -> None:
     """The shell."""
-    parser.add_argument("shell", metavar="SHELL", choices=list(SHELLS), help="bash, zsh or fish")
-    lines = [f"{shell + ':':<6}{line}" for shell, line in SHELLS.items()]
-    parser.epilog = "put into your shell's start file:\n  " + "\n  ".join(lines)
+    parser.add_argument(
+        "shell",
+        metavar="SHELL",
+        nargs="?",
+        choices=list(STUBS),
+        help="bash, zsh or fish; with --install, if left out, the one that $SHELL names",
+    )
+    parser.add_argument(
+        "--install",
+        action="store_true",
+        help="write it where your shell looks for completions, and change nothing else",
+    )
+    lines = [f"{shell + ':':<6}{line}" for shell, line in _INSTALL.items()]
+    parser.epilog = "or, in your shell's start-up file:\n  " + "\n  ".join(lines)
 
 
 def run(args: Namespace) -> int:
-    """Print the script."""
-    from holdfast.cli import completion_scripts
-
-    script = completion_scripts.SCRIPTS[args.shell]([shape(verb) for verb in available()])
+    """Print the stub, or install it."""
+    if args.install:
+        return _install(args.shell or _shell_of_user(), args)
+    if args.shell is None:
+        raise WrongUse("which shell?", hint="completion bash, zsh or fish; or completion --install")
+    stub = STUBS[args.shell]
     if args.json:
-        streams.say_json({"schema": 1, "shell": args.shell, "script": script})
+        streams.say_json({"schema": 1, "shell": args.shell, "script": stub})
     else:
-        streams.say(script.rstrip("\n"))
+        streams.say(stub.rstrip("\n"))
     return 0
 
 
-def shape(verb: str) -> Shape:
-    """What a command takes, as its parser has it."""
-    parser, _ = load(verb)
-    options = tuple(
-        Option(
-            tuple(action.option_strings),
-            _plain(action.help),
-            None if action.nargs == 0 else _word(action),
-        )
-        for action in parser.arguments
-        if action.option_strings
+def _install(shell: str, args: Namespace) -> int:
+    """Write the stub, if it is not there yet, and say how to load it."""
+    place = _place(shell)
+    has_changed = _write(place.path, STUBS[shell].encode())
+    if args.json:
+        document = {"schema": 1, "shell": shell, **place.as_dict(), "changed": has_changed}
+        streams.say_json(document)
+    elif not args.quiet:
+        done = "written" if has_changed else "there already, and up to date"
+        streams.say(f"{home_path(place.path)}: {done}")
+        if place.start_up is None:
+            streams.say(f"new shells load it; for this one: {place.load}")
+        else:
+            streams.say(f"to load it, add to {place.start_up}: {place.load}")
+    return 0
+
+
+def _shell_of_user() -> str:
+    given = os.environ.get("SHELL", "")
+    shell = os.path.basename(given)
+    if shell in STUBS:
+        return shell
+    named = f"$SHELL is {given}" if given else "$SHELL is not set"
+    raise WrongUse(
+        f"completion is there for bash, zsh and fish, and {named}",
+        hint="name one of them: holdfast completion --install bash",
     )
-    return Shape(verb, COMMANDS[verb][1], options, tuple(map(_word, positionals(parser))))
 
 
-def _word(action: argparse.Action) -> Word:
-    metavar = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
-    repeats = action.nargs in _REPEATED
-    if action.choices:
-        return Word("choices", metavar, tuple(map(str, action.choices)), repeats)
-    if action.nargs == argparse.REMAINDER:
-        return Word("command", metavar, (), repeats)
-    return Word(_kind(metavar.split("|")), metavar, (), repeats)
+def _place(shell: str) -> CompletionPlace:
+    if shell == "fish":
+        path = f"{_base('XDG_CONFIG_HOME', '.config')}/fish/completions/holdfast.fish"
+        return CompletionPlace(path, f"source {shlex.quote(path)}")
+    data = _base("XDG_DATA_HOME", ".local/share")
+    if shell == "zsh":
+        folder = f"{data}/zsh/site-functions"
+        load = f"fpath=({shlex.quote(folder)} $fpath)"
+        return CompletionPlace(f"{folder}/_holdfast", load, "~/.zshrc, before compinit")
+    folder = os.environ.get("BASH_COMPLETION_USER_DIR") or f"{data}/bash-completion"
+    path = f"{folder}/completions/holdfast"
+    is_loaded = any(map(os.path.exists, _BASH_COMPLETION))
+    return CompletionPlace(path, f"source {shlex.quote(path)}", None if is_loaded else "~/.bashrc")
 
 
-def _kind(names: list[str]) -> str:
-    if "RUN" in names:
-        return "targets" if "PIDFILE" in names else "runs"
-    if "SIG" in names:
-        return "signals"
-    if {"PIDFILE", "FILE", "DIR"} & {*names}:
-        return "files"
-    return "none"
+def _base(variable: str, below_home: str) -> str:
+    given = os.environ.get(variable, "")
+    if os.path.isabs(given):
+        return given
+    home = user_home()
+    if home is None:
+        raise WrongUse("HOME is not set", hint="holdfast completion bash prints what to load")
+    return f"{home}/{below_home}"
 
 
-def _plain(text: str | None) -> str:
-    return " ".join((text or "").replace("%%", "%").split())
+def _write(path: str, stub: bytes) -> bool:
+    """Whether it was written; nothing is where the same is there. Refused for what is not ours."""
+    try:
+        there = read_file(path) if os.path.lexists(path) else None
+        if there == stub:
+            return False
+        if os.path.islink(path) or (there is not None and _OURS not in there):
+            raise Refused(
+                f"{path} is there, and not a file that Holdfast wrote",
+                hint="move it away, or load completion in the start-up file:"
+                " holdfast completion --help",
+                path=path,
+            )
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        atomic_write(path, stub, mode=0o644)
+    except OSError as error:
+        raise Failed(f"{path} can't be written: {error.strerror}", path=path) from None
+    return True

@@ -1,8 +1,7 @@
-"""`run -F`: the run's output on our stdout, our signals to the run, its code as ours.
+"""`run -F`: streams the run's output, forwards signals to it, exits with its code.
 
-The run is supervised as any other. ctrl-c once is passed on, again within the grace stops the
-tree, once more kills it; a closed terminal, or a reader of our output that left, leaves the run
-alone.
+The run is supervised like any other. The first ctrl-c is forwarded, a second within the grace
+stops the tree, a third kills it. A closed terminal or output pipe leaves the run running.
 """
 
 from __future__ import annotations
@@ -12,12 +11,13 @@ import os
 import select
 import signal
 
-from holdfast.cli import streams
-from holdfast.cli.endings import exit_code_of, reason
 from holdfast.cli.pump import Pump
+from holdfast.cli.text import streams
+from holdfast.cli.text.ending_text import UnseenEnd, exit_code_of, reason
 from holdfast.errors import Failed
-from holdfast.manage.link import reach
-from holdfast.manage.steps import run_steps
+from holdfast.manage.operations import run_steps
+from holdfast.manage.shim_client import reach
+from holdfast.manage.state import read_facts
 from holdfast.manage.waiting import wait_for_runs
 from holdfast.process.clock import boottime
 from holdfast.process.signals import signal_name
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.manage.info import RunInfo
-    from holdfast.manage.runs import Run
-    from holdfast.manage.steps import Steps, Wait
+    from holdfast.manage.operations import Steps, Wait
+    from holdfast.manage.run import Run
     from holdfast.run.directory import RunDirectory
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)
@@ -41,20 +41,25 @@ _HUNG_UP = 128 + signal.SIGHUP
 
 
 class _Left(Exception):
-    """Our terminal is gone: leave, and let the run go on."""
+    """Our terminal is gone: exit, and leave the run running."""
 
 
 def hold_signals() -> None:
-    """Until the run is started: a signal meanwhile is for the run, and waits for it.
+    """Until the run is started: a signal in the meantime is for the run, and stays pending.
 
-    Blocked and not noted: a forked shim must not find our handlers and our wake-up descriptor.
+    Blocked, not caught: a forked shim must not inherit our handlers and wake-up descriptor.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
 
 
 def stay(run: Run, args: Namespace) -> int:
     """Stream until the run has ended; its exit code."""
-    from holdfast.cli.started import announce
+    with UnseenEnd():
+        return _stay(run, args)
+
+
+def _stay(run: Run, args: Namespace) -> int:
+    from holdfast.cli.text.start_text import announce, hint_at_shell
 
     gc.enable()  # from here on it may last
     is_init = os.getpid() == 1
@@ -73,6 +78,9 @@ def stay(run: Run, args: Namespace) -> int:
     why = reason(info, code)
     if why is not None and not args.quiet:
         streams.complain(f"holdfast: {why}")
+        by_shell = hint_at_shell(run, code)
+        if by_shell is not None:
+            streams.complain(f"  hint: {by_shell}")
     return code
 
 
@@ -85,6 +93,7 @@ class Foreground:
         spec = run.directory.read_spec()
         self._grace_seconds = spec.wanted.grace_seconds
         self._notifies = spec.wanted.notify is not None
+        self._waits = spec.waits is not None
         self._pumps = [Pump(run.directory.output_path, 1)]
         if spec.wanted.split_stderr:
             self._pumps.append(Pump(run.directory.stderr_path, 2))
@@ -98,7 +107,7 @@ class Foreground:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _OURS)
 
     def follow(self) -> RunInfo:
-        """Until the ending is recorded and all output is out."""
+        """Until the ending is recorded and all output is written."""
         ended = self._wait_for_end()
         self._has_ended = True
         if self._is_init:
@@ -110,13 +119,13 @@ class Foreground:
         return ended
 
     def _await_release(self) -> None:
-        """PID 1 that exits kills the shim: let it put the last things in order."""
+        """If we are PID 1, our exit kills the shim: let it finish first."""
         deadline = boottime() + _RELEASE_SECONDS
         while self._run.directory.lock_is_held() and boottime() < deadline:
             self._poll(boottime() + 0.01)
 
     def _await_notice(self) -> None:
-        """PID 1 that exits kills the --notify command too: give it some time."""
+        """If we are PID 1, our exit also kills the --notify command: give it some time."""
         deadline = boottime() + _NOTICE_SECONDS
         while _reap_as_init() and boottime() < deadline:
             self._poll(boottime() + 0.05)
@@ -136,7 +145,7 @@ class Foreground:
             steps.close()
 
     def _serve(self, wait: Wait, until: float | None) -> set[int]:
-        """Do our own work until what the wait is for has come."""
+        """Copy output and forward signals until the wait is over."""
         while True:
             for pump in self._pumps:
                 pump.turn()
@@ -173,6 +182,11 @@ class Foreground:
             self._pass_on(number)
 
     def _interrupted(self) -> None:
+        if self._is_queued():
+            self._stops += 1
+            streams.complain("holdfast: cancelled")
+            self._run.stop(grace=0)
+            return
         now = boottime()
         before, self._interrupted_at = self._interrupted_at, now
         if self._stops == 0 and (before is None or now - before > self._grace_seconds):
@@ -185,8 +199,12 @@ class Foreground:
         )
         request = {"do": "stop", "cause": "user", "detail": "ctrl-c twice", "grace_seconds": grace}
         if self._ask(request) is None:
-            # The shim hangs, or is gone: this goes round it, and waits.
+            # The shim hangs or is gone: stop without it.
             self._run.stop(grace=grace)
+
+    def _is_queued(self) -> bool:
+        """Whether nothing of it runs yet: then there is nobody to pass a signal on to."""
+        return self._waits and read_facts(self._run.directory).waits_to_begin
 
     def _pass_on(self, number: int) -> None:
         name = signal_name(number)
@@ -212,7 +230,7 @@ def _ask(directory: RunDirectory, request: dict[str, Any]) -> Steps[dict[str, An
 
 
 def _reap_as_init() -> bool:
-    """PID 1 is the parent of every orphan, our own shim too; whether any child is left."""
+    """PID 1 is the parent of every orphan, our shim too; returns whether any child is left."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             continue

@@ -1,7 +1,7 @@
 """`holdfast guard PIDFILE CMD...`: become CMD, as the only instance of that pid file.
 
-CMD replaces this process, so its PID, its parent and its signals are what they would be without
-a guard. The lock goes with it; should CMD close it, the recorded identity still guards.
+CMD replaces this process, so its PID, parent and signals are the same as without a guard. CMD
+inherits the lock; if it closes the descriptor, the recorded identity still guards.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import errno
 import os
 import signal
 
-from holdfast.cli import streams
+from holdfast.cli.text import streams
 from holdfast.errors import Failed
 from holdfast.process.pidfile import PidFile
 
@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from holdfast.cli.parser import Parser
+    from holdfast.cli.arguments.parser import Parser
 
 JSON = False
 _PYTHON_IGNORES = ("SIGPIPE", "SIGXFSZ")
@@ -26,17 +26,19 @@ _PYTHON_IGNORES = ("SIGPIPE", "SIGXFSZ")
 
 def add_arguments(parser: Parser) -> None:
     """PIDFILE and CMD."""
-    parser.add_argument("pidfile", metavar="PIDFILE", help="made, locked, and left behind by CMD")
+    parser.add_argument(
+        "pidfile", metavar="PIDFILE", help="created and locked; CMD inherits the lock"
+    )
     parser.add_rest("command", "CMD", "the command and its arguments")
     parser.epilog = (
         "exit codes: 4 while another instance lives or may live, 126 and 127 when CMD can't be\n"
         "run; otherwise CMD's own. A file that CMD leaves behind never blocks the next start;\n"
-        "with -v it is said whose record is replaced, and whether its PID is dead or reused."
+        "-v prints which record is replaced, and whether its PID is dead or reused."
     )
 
 
 def run(args: Namespace) -> int:
-    """Returns only by raising: CMD takes this process over."""
+    """Returns only by raising: CMD replaces this process."""
     file = PidFile(args.pidfile, notice=streams.complain if args.verbose else _say_nothing)
     file.acquire(inheritable=True)
     try:
@@ -56,7 +58,7 @@ def _say_nothing(_text: str) -> None:
 
 def _become(command: list[str]) -> None:
     for name in _PYTHON_IGNORES:
-        # The interpreter ignores these at its start, and exec would pass that on to CMD.
+        # The interpreter ignores these from its start, and CMD would inherit that.
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
     try:

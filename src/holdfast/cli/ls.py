@@ -3,34 +3,43 @@
 from __future__ import annotations
 
 import gc
-import time
 
-from holdfast.cli import streams
-from holdfast.cli.selectors import add_selectors, select
-from holdfast.cli.terminal import paint, table
+from holdfast.cli.arguments.selectors import add_selectors, has_selector, selection_of
+from holdfast.cli.text import streams
+from holdfast.cli.text.run_table import table_of_runs
+from holdfast.cli.text.terminal import paint
 from holdfast.errors import InvalidOption
+from holdfast.manage.overview import WINDOW, Overview
 from holdfast.manage.plaintext import printable
-from holdfast.manage.views import COLUMNS, NUMBERS, hints, row_of, summary
-from holdfast.run.facts import State
 from holdfast.run.home import Home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from holdfast.cli.parser import Parser
-    from holdfast.manage.info import RunInfo
+    from holdfast.cli.arguments.parser import Parser
+    from holdfast.fleet.listing import FleetOverview
 
-WINDOW = "24h"
 _EPILOG = """\
+RUN is a name (all runs of that name), an id or its beginning, or a quoted glob such as 'train-*':
+then runs of any age are listed. Without it, starts that failed at once (126, 127) are left out.
+
 AGE is the time since the run was started. CPU (of one core) and MEM (resident and swapped) are
 those of the whole tree at its last sample. OUTPUT is the last time that something was written.
-Empty means not known, or not any more."""
+Empty means not known, or not any more.
+
+On a terminal columns with nothing in them are left out, COMMAND is there when it has room, and ID
+when two runs have one name; -v shows both. Elsewhere the columns are always the same."""
+
+KNOWS_FLEET = True
 
 
 def add_arguments(parser: Parser) -> None:
     """How many, and which."""
+    parser.add_argument("run", metavar="RUN", nargs="*", help="only these")
     parser.add_argument("-n", "--limit", metavar="N", help="at most N runs, the newest")
+    parser.add_argument("--fleet", action="store_true", help="those on other machines too")
+    parser.add_argument("--on", metavar="WHERE", help="with --fleet: only those placed there")
     add_selectors(parser, "every run, however old")
     parser.epilog = _EPILOG
 
@@ -38,23 +47,44 @@ def add_arguments(parser: Parser) -> None:
 def run(args: Namespace) -> int:
     """Print the table, one line that sums it up, and what should be done."""
     limit = _limit(args.limit)
+    if args.fleet or args.on is not None:
+        from holdfast.cli.fleet.fleet_list import list_fleet
+
+        return list_fleet(args, limit)
     gc.disable()  # a short life with many small records: collecting would take a tenth of it
-    home = Home.locate()
-    args.since = args.since or (None if args.all else WINDOW)
-    infos = _in_order(select(args, home, active=None, closely=args.json))[:limit]
+    home, listed = Home.locate(), None
+    if args.run:
+        from holdfast.manage.choosing import choose_listed
+
+        listed = choose_listed(home, args.run)
+    shown = Overview(
+        home,
+        selection_of(args).replace(names=listed.names or None if listed else None),
+        window=args.since or (None if args.all or args.run else WINDOW),
+        limit=limit,
+        closely=args.json,
+        ids=listed.ids if listed else (),
+        is_plain=not (args.run or has_selector(args)),
+    )
+    print_runs(shown, args)
+    errors = listed.errors if listed else ()
+    for error in errors:
+        streams.complain(f"holdfast: {printable(error.message)}")
+    return errors[0].exit_code if errors else 0
+
+
+def print_runs(shown: Overview | FleetOverview, args: Namespace) -> None:
+    """As JSON, as names, or as a table."""
     if args.json:
-        streams.say_json({"schema": 1, "runs": [info.to_json() for info in infos]})
+        streams.say_json_list("runs", (info.to_json() for info in shown))
     elif args.quiet:
-        for name in dict.fromkeys(info.name or info.id for info in infos):
+        for name in dict.fromkeys(info.name or info.id for info in shown):
             streams.say(name)
     else:
-        _print_table(infos)
-        is_narrow = len(infos) == limit or _is_narrow(args)
-        older = 0 if args.since is None or is_narrow else _others(home, infos)
-        streams.say(summary(infos, window=args.since or "", older=older))
-        for hint in hints(infos):
+        _print_table(shown, args.verbose)
+        streams.say(shown.summary())
+        for hint in shown.hints():
             streams.complain(f"hint: {printable(hint)}")
-    return 0
 
 
 def _limit(text: str | None) -> int | None:
@@ -65,33 +95,6 @@ def _limit(text: str | None) -> int | None:
     return int(text)
 
 
-def _in_order(infos: list[RunInfo]) -> list[RunInfo]:
-    """What is going on first, the newest first; then what ended last."""
-    infos.sort(key=lambda info: info.ended_at or info.created_at or "", reverse=True)
-    return sorted(infos, key=lambda info: not info.is_active)
-
-
-def _is_narrow(args: Namespace) -> bool:
-    return any(getattr(args, name) is not None for name in ("tag", "state", "outcome", "agent"))
-
-
-def _others(home: Home, infos: list[RunInfo]) -> int:
-    return max(0, home.count_runs() - len(infos))
-
-
-def _print_table(infos: list[RunInfo]) -> None:
-    if not infos:
-        return
-    now = time.time()
-    rows = [row_of(info, now) for info in infos]
-    cells = [[printable(cell) for cell in row.cells()] for row in rows]
-    head, *lines = table(COLUMNS, cells, right=NUMBERS)
-    streams.say(paint(head, "dim"))
-    for info, line in zip(infos, lines, strict=True):
-        streams.say(paint(line, *_look(info)))
-
-
-def _look(info: RunInfo) -> tuple[str, ...]:
-    if info.state in (State.ORPHANED, State.UNKNOWN):
-        return ("yellow",)
-    return ("dim",) if info.state is State.ENDED else ()
+def _print_table(shown: Overview | FleetOverview, verbose: bool) -> None:
+    for line, look in table_of_runs(shown, verbose=verbose):
+        streams.say(paint(line, *look))

@@ -1,7 +1,7 @@
 """Copies a run's output to one of our own descriptors, byte for byte, and never blocks.
 
-A reader that stopped reading must not keep us from passing a signal on: so only as much is
-written as is known to fit.
+A reader that stopped reading must not delay a signal: only as much is written as is known to
+fit.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import os
 import select
 import stat
 
-from holdfast.cli.streams import OutputLost
+from holdfast.cli.text.streams import OutputLost
 from holdfast.run.output import OutputReader
 
 _FITS_BYTES = 4096  # PIPE_BUF: a pipe that polls writable takes so much without blocking
-_LOOK_SECONDS = 0.1  # where the kernel can't tell of new output
+_LOOK_SECONDS = 0.1  # where inotify is not available
 
 
 class Pump:
@@ -30,7 +30,7 @@ class Pump:
 
     @property
     def rest_seconds(self) -> float | None:
-        """How long a poll may sleep on our account; None: until something happens."""
+        """The longest time that a poll may sleep; None: until an event."""
         if self._waiting:
             return None
         if not self._is_at_end:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from holdfast.cli import streams
-from holdfast.cli.terminal import paint
-from holdfast.manage.launch import allow_fork
+from holdfast.cli.text import streams
+from holdfast.cli.text.terminal import paint
+from holdfast.manage.operations import run_steps
 from holdfast.manage.plaintext import printable
 from holdfast.manage.recovery import Action, Recovered, recover_all
 from holdfast.manage.runs import Runs
-from holdfast.manage.steps import run_steps
+from holdfast.manage.starting.launch import allow_fork
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from holdfast.cli.parser import Parser
+    from holdfast.cli.arguments.parser import Parser
 
 _LOOKS = {
     Action.ADOPTED: ("green",),
@@ -27,30 +27,30 @@ _LOOKS = {
 
 
 def add_arguments(parser: Parser) -> None:
-    """How far to go."""
+    """What to do about orphans."""
     parser.add_argument(
-        "--dry-run", action="store_true", help="say what would be done; change nothing"
+        "--dry-run", action="store_true", help="print what would be done; change nothing"
     )
     parser.add_argument(
         "--stop-orphans",
         action="store_true",
-        help="stop workloads without a shim; don't adopt them",
+        help="stop workloads without a shim instead of adopting them",
     )
     parser.add_argument(
         "--other-namespaces-gone",
         action="store_true",
-        help="your word that earlier containers are gone; it is recorded as evidence",
+        help="assert that earlier containers are gone (recorded as evidence)",
     )
     parser.epilog = (
-        "A workload that is proven alive gets a new shim. An ending that nobody saw is recorded\n"
-        "as lost, never guessed. What can't be told is unknown, and left as it is. A second\n"
-        "recovery finds nothing more to do.\n"
-        "exit codes: 0 done; 1 a run could not be taken over, so look again"
+        "A workload that is proven alive gets a new shim. An ending that was not observed is\n"
+        "recorded as lost, never guessed. What can't be determined stays unknown, unchanged. A\n"
+        "second recovery finds nothing to do.\n"
+        "exit codes: 0 done; 1 a run could not be adopted: run it again"
     )
 
 
 def run(args: Namespace) -> int:
-    """Recover, and say what became of each."""
+    """Recover, and print what was done about each run."""
     allow_fork()
     steps = recover_all(
         Runs().home,
@@ -70,7 +70,7 @@ def run(args: Namespace) -> int:
 def _show(recovered: list[Recovered], dry_run: bool, quiet: bool) -> None:
     if not recovered:
         if not quiet:
-            streams.complain("nothing to recover: every run has a shim or a recorded ending")
+            streams.complain("nothing to recover: every run is supervised or has ended")
         return
     room = max(len(_name(one)) for one in recovered)
     word = max(len(one.action) for one in recovered)

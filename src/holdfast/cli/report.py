@@ -6,22 +6,20 @@ import os
 import stat
 import sys
 
-from holdfast.cli import streams
-from holdfast.cli.terminal import columns, paint
+from holdfast.cli.text import streams
+from holdfast.cli.text.terminal import columns, paint
 from holdfast.errors import Failed, InvalidOption, WrongUse, is_shortage
-from holdfast.manage.report.plot import ASCII, UNICODE, plot
-from holdfast.manage.report.reading import read_material
-from holdfast.manage.report.text import text
-from holdfast.manage.report.timeline import snapshot
+from holdfast.manage.report.text_charts import ASCII, UNICODE
 from holdfast.manage.runs import Runs
+from holdfast.run.atomic_files import atomic_write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from holdfast.cli.parser import Parser
-    from holdfast.manage.report.plot import Ink
-    from holdfast.manage.report.timeline import Snapshot
+    from holdfast.cli.arguments.parser import Parser
+    from holdfast.manage.report.report import Report
+    from holdfast.manage.report.text_charts import Ink
 
 _WIDEST = 160
 _NARROWEST = 60
@@ -46,19 +44,16 @@ def add_arguments(parser: Parser) -> None:
 def run(args: Namespace) -> int:
     """Read the run once, and show it in every way that was asked for."""
     _check(args)
-    found = snapshot(read_material(Runs().get(args.run)))
+    found = Runs().get(args.run).report()
     if args.html is not None:
         _write_page(found, args)
     if args.json:
         streams.say_json(found.to_json())
     elif args.markdown:
-        from holdfast.manage.report.paper import paper
-
-        streams.say(paper(found, with_plot=args.plot, ink=_ink()).rstrip("\n"))
-    elif args.plot:
-        _say_lines(plot(found, _width(), _ink()))
-    elif args.html is None:
-        _say_lines(text(found, _width(), _ink()))
+        streams.say(found.markdown(plot=args.plot, ink=_ink()).rstrip("\n"))
+    elif args.plot or args.html is None:
+        first, rest = found.text(_width(), plot=args.plot, ink=_ink()).split("\n", maxsplit=1)
+        streams.say(f"{paint(first, 'bold')}\n{rest}")
     return 0
 
 
@@ -80,11 +75,6 @@ def _check(args: Namespace) -> None:
         )
 
 
-def _say_lines(lines: list[str]) -> None:
-    first, *rest = lines
-    streams.say("\n".join([paint(first, "bold"), *rest]))
-
-
 def _width() -> int:
     return min(max(columns(), _NARROWEST), _WIDEST)
 
@@ -98,38 +88,34 @@ def _ink() -> Ink:
     return UNICODE
 
 
-def _write_page(found: Snapshot, args: Namespace) -> None:
-    from holdfast.manage.report.page import page
-    from holdfast.manage.units import size
-
-    content = page(found).encode("utf-8", "backslashreplace")
+def _write_page(found: Report, args: Namespace) -> None:
+    content = found.html().encode("utf-8", "backslashreplace")
     if args.html == "-":
         streams.say_bytes([content])
         return
+    write_page(args.html, content, args.quiet)
+
+
+def write_page(path: str, content: bytes, quiet: bool) -> None:
+    """The file that --html names."""
+    from holdfast.run.units import size
+
     try:
-        write_whole(args.html, content)
+        _replace(path, content)
     except OSError as error:
         if is_shortage(error):
             raise
-        raise Failed(f"{args.html} can't be written: {error.strerror or error}") from error
-    if not args.quiet:
-        streams.complain(f"wrote {args.html} ({size(len(content))})")
+        raise Failed(f"{path} can't be written: {error.strerror or error}") from error
+    if not quiet:
+        streams.complain(f"wrote {path} ({size(len(content))})")
 
 
-def write_whole(path: str, content: bytes) -> None:
-    """Replace a file as a whole, or write into a device or pipe; never a half of a page."""
+def _replace(path: str, content: bytes) -> None:
+    """Write a whole file, or into a device or pipe; never a half of a page."""
     path = os.path.realpath(path)
     if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
         with open(path, "wb", buffering=0) as file:
             file.write(content)
         return
-    temporary = f"{path}.{os.urandom(6).hex()}.new"
     # Not 0600 as our own files are: it was asked for, so that the umask decides.
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    try:
-        with open(fd, "wb") as file:
-            file.write(content)
-        os.rename(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    atomic_write(path, content, mode=0o666)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from holdfast.cli import streams
-from holdfast.cli.terminal import is_terminal
+from holdfast.cli.text import streams
+from holdfast.cli.text.terminal import is_terminal
 from holdfast.errors import Failed
 from holdfast.manage.plaintext import printable_lines
 from holdfast.manage.runs import Runs
@@ -14,17 +14,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from holdfast.cli.parser import Parser
+    from holdfast.cli.arguments.parser import Parser
     from holdfast.manage.info import RunInfo
+
+KNOWS_FLEET = True
 
 
 def add_arguments(parser: Parser) -> None:
     """RUN."""
     parser.add_argument("run", metavar="RUN", help="a name, an id, or the beginning of an id")
     parser.epilog = (
-        "exit codes: 0 there is an answer; 1 there is none (yet), or the agent says that it\n"
-        "failed: what it said is printed all the same. On a terminal, control sequences in the\n"
-        "answer are shown and not obeyed; a pipe or file gets the bytes as they are."
+        "exit codes: 0 there is an answer; 1 there is none (yet), or the agent reports that it\n"
+        "failed: its answer is printed all the same. On a terminal, control sequences in the\n"
+        "answer are escaped; a pipe or file gets the bytes unchanged."
     )
 
 
@@ -42,7 +44,7 @@ def run(args: Namespace) -> int:
         return 1 if is_error else 0
     text = str(info.result["text"])
     if is_terminal(sys.stdout):
-        text = printable_lines(text)  # an answer may hold anything that a page or a file told it
+        text = printable_lines(text)  # an answer may quote anything from a page or a file
     streams.say_bytes(
         (text.encode("utf-8", "surrogateescape"), b"" if text[-1:] == "\n" else b"\n")
     )
@@ -53,7 +55,7 @@ def run(args: Namespace) -> int:
 
 def _why_not(info: RunInfo) -> str:
     if info.agent is None:
-        return f"{info.name} is of no known agent: it has output, but no answer"
+        return f"{info.name} is not the run of an agent: it has output, but no answer"
     if info.is_active:
         return f"{info.name} is {info.state}: {info.agent} has not given its answer yet"
     return f"{info.name} ended ({info.outcome}) without an answer of {info.agent}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.cli import streams
+from holdfast.cli.text import streams
 from holdfast.errors import NoStdin, Refused
 from holdfast.manage.runs import Runs
 
@@ -10,21 +10,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from holdfast.cli.parser import Parser
+    from holdfast.cli.arguments.parser import Parser
 
 
 def add_arguments(parser: Parser) -> None:
     """RUN and TEXT."""
     parser.add_argument("run", metavar="RUN", help="a name, an id, or its beginning")
     parser.add_argument(
-        "text", metavar="TEXT", help="what to write; a newline (on a terminal: enter) follows"
+        "text", metavar="TEXT", help="text to write; a newline (on a terminal: enter) is added"
     )
-    parser.add_argument("--no-newline", action="store_true", help="write TEXT alone")
+    parser.add_argument("--no-newline", action="store_true", help="add no newline")
     parser.epilog = "the run needs --pty or --stdin pipe; otherwise the exit code is 4"
 
 
 def run(args: Namespace) -> int:
-    """Write it; over when the run's shim has taken it."""
+    """Write it; returns when the run's shim has accepted it."""
     import os
 
     target = Runs(notice=streams.complain).get(args.run)

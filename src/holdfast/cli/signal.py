@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.cli import streams
-from holdfast.cli.target import find_target, is_path
+from holdfast.cli.arguments.target import find_target, is_path
+from holdfast.cli.text import streams
 from holdfast.errors import Failed, HoldfastError, IdentityUnproven, ProcessGone
 from holdfast.manage.plaintext import printable
 from holdfast.process.signals import Fate, parse_signal, send_signal, signal_name
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from typing import Any
 
-    from holdfast.cli.parser import Parser
-    from holdfast.manage.runs import Run
+    from holdfast.cli.arguments.parser import Parser
+    from holdfast.manage.run import Run
     from holdfast.process.identity import ProcessIdentity
     from holdfast.process.signals import Delivery
 
@@ -22,7 +22,7 @@ _WHY = "holdfast signal"
 
 
 def add_arguments(parser: Parser) -> None:
-    """SIG and whom."""
+    """SIG and its target."""
     parser.add_argument("signal", metavar="SIG", help="TERM, SIGTERM or 15")
     parser.add_argument(
         "target", metavar="TOKEN|PIDFILE|RUN", help="a token, the path of a pid file, or a run"
@@ -30,16 +30,16 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--trust-pid",
         action="store_true",
-        help="signal the PID of a pid file that has no start time: your word instead of proof",
+        help="signal the PID of a pid file without a start time, which proves nothing",
     )
     parser.epilog = (
-        "exit codes: 0 delivered, 3 it has ended (its PID may be another's by now: nobody was\n"
-        "signalled), 4 not proven, so not signalled, 1 the kernel denied it"
+        "exit codes: 0 delivered, 3 it has ended (its PID may belong to another process: no\n"
+        "signal was sent), 4 not proven, so not signalled, 1 the kernel denied it"
     )
 
 
 def run(args: Namespace) -> int:
-    """Send it, and say what became of it."""
+    """Send it, and print what happened."""
     number = parse_signal(args.signal)
     target = find_target(args.target)
     if target.run is None:
@@ -58,9 +58,9 @@ def run(args: Namespace) -> int:
 
 
 def _signal_run(run: Run, identity: ProcessIdentity, number: int) -> Delivery:
-    """Announced first: its shim may see the process end before we could say that we did it."""
+    """Announced first: the shim may see the process end before we could record the signal."""
     from holdfast.manage.stopping import refuse_unproven
-    from holdfast.shim.journal import announcement, signal_row
+    from holdfast.run.signal_log import announcement, signal_row
 
     refuse_unproven(run.directory)
     _record(run, announcement(identity, number, _WHY))
@@ -70,7 +70,7 @@ def _signal_run(run: Run, identity: ProcessIdentity, number: int) -> Delivery:
 
 
 def _record(run: Run, row: dict[str, Any]) -> None:
-    """A run's history names every signal to it; one that can't be written ends no less."""
+    """A run's history names every signal to it; a failure to write it is only a warning."""
     try:
         run.directory.append_signal(row)
     except FileNotFoundError:  # it was removed meanwhile, and its history with it

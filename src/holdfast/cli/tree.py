@@ -1,26 +1,27 @@
-"""`holdfast tree RUN`: everybody of a run and the suspects, each with its verdict."""
+"""`holdfast tree RUN`: the processes of a run and the suspects, each with its verdict."""
 
 from __future__ import annotations
 
 import sys
 
-from holdfast.cli import streams
-from holdfast.cli.terminal import columns, cut, is_terminal, paint
+from holdfast.cli.text import streams
+from holdfast.cli.text.terminal import columns, is_terminal, paint
 from holdfast.manage.info import read_run
-from holdfast.manage.plaintext import printable
-from holdfast.manage.processes import Processes, Role, Seen, look_at_processes
+from holdfast.manage.plaintext import cut
+from holdfast.manage.processes import Processes, look_at_processes
 from holdfast.manage.runs import Runs
-from holdfast.manage.standing import read_facts
+from holdfast.manage.state import read_facts
+from holdfast.manage.words.tree_lines import lines_of_tree
 from holdfast.process.verdict import Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator
     from typing import Any
 
-    from holdfast.cli.parser import Parser
-    from holdfast.manage.runs import Run
+    from holdfast.cli.arguments.parser import Parser
+    from holdfast.manage.run import Run
+    from holdfast.manage.words.tree_lines import TreeLine
 
 _LOOKS = {Verdict.SAME.value: ("green",), Verdict.UNKNOWN.value: ("yellow",)}
 
@@ -30,8 +31,8 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("run", metavar="RUN", help="a name, an id, or the beginning of an id")
     parser.epilog = (
         "SAME: proven to be the recorded process. GONE, RECYCLED: it has ended; a recycled PID\n"
-        "is another process now. UNKNOWN: nothing proves it. A suspect only carries the run's\n"
-        "stamp in its environment: it is never signalled unasked."
+        "is another process now. UNKNOWN: nothing proves it. A suspect has the run's stamp in its\n"
+        "environment and no other proof: it is never signalled unless asked for."
     )
 
 
@@ -43,8 +44,8 @@ def run(args: Namespace) -> int:
     if args.json:
         streams.say_json(_document(looked_at, found, inner))
         return 0
-    for line in _lines(found):
-        streams.say(line)
+    for line in lines_of_tree(found):
+        streams.say(_shown(line))
     for one in inner:
         streams.say(f"inner run {one['name'] or one['id']} ({one['id']}) {one['state']}")
     return 0
@@ -68,47 +69,11 @@ def _document(run: Run, found: Processes, inner: list[dict[str, Any]]) -> dict[s
     }
 
 
-def _lines(found: Processes) -> Iterator[str]:
-    if not found.members:
-        yield "no process of it was ever recorded"
-    depths: dict[str, int] = {}
-    for one in found.members:
-        depths[one.token] = depths[one.parent] + 1 if one.parent in depths else 0
-        yield _line(one, depths[one.token])
-    if found.gone:
-        yield f"{found.gone} seen earlier {'has' if found.gone == 1 else 'have'} ended"
-    for one in found.suspects or ():
-        yield _line(one, 0)
-    if found.suspects is None:
-        yield "suspects can't be looked for on this system"
-
-
-def _line(one: Seen, depth: int) -> str:
-    process = one.process
-    role = "" if one.role is Role.DESCENDANT else f"{one.role.value} "
-    verdict = str(process["verdict"])
-    head = f"{'  ' * depth}{role}{process['pid']} "
-    tail = printable("  ".join(filter(None, _words(one))))
+def _shown(line: TreeLine) -> str:
+    tail = line.tail
     if is_terminal(sys.stdout):
-        tail = cut(tail, max(columns() - len(head) - len(verdict) - 2, 20))
-    return f"{head}{paint(verdict, *_LOOKS.get(verdict, ('dim',)))}  {tail}".rstrip()
-
-
-def _words(one: Seen) -> list[str]:
-    # A shim's arguments are those of whoever started the run.
-    command = "" if one.role is Role.SHIM else _command(one.process)
-    if one.process["verdict"] != Verdict.SAME.value:
-        return [command, f"({one.evidence})"]
-    said = [str(one.process.get("state") or ""), command]
-    return [*said, f"({one.evidence})"] if one.role is Role.SUSPECT else said
-
-
-def _command(process: dict[str, Any]) -> str:
-    if process.get("cmdline"):
-        import shlex
-
-        first, *rest = process["cmdline"]
-        if " " in first and not any(rest):
-            return str(first)  # a title that it gave itself, as npx does, over its words
-        return shlex.join(process["cmdline"])
-    return str(process.get("comm") or "")
+        tail = cut(tail, max(columns() - len(line.head) - len(line.verdict) - 2, 20))
+    if not line.verdict:
+        return line.head
+    look = _LOOKS.get(line.verdict, ("dim",))
+    return f"{line.head}{paint(line.verdict, *look)}  {tail}".rstrip()

@@ -2,45 +2,52 @@
 
 from __future__ import annotations
 
-from holdfast.cli import streams
-from holdfast.cli.endings import describe, exit_code_of, reason
-from holdfast.cli.selectors import add_selectors, chosen_runs
-from holdfast.manage.launch import allow_fork
+from holdfast.cli.arguments.selectors import RUNS, add_selectors, chosen_runs, is_narrowed
+from holdfast.cli.text import streams
+from holdfast.cli.text.ending_text import UnseenEnd, cause, describe, exit_code_of, reason
 from holdfast.manage.plaintext import printable
 from holdfast.manage.runs import Runs
-from holdfast.run.quantities import parse_duration
+from holdfast.manage.starting.launch import allow_fork
+from holdfast.run.units import parse_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from holdfast.cli.parser import Parser
+    from holdfast.cli.arguments.parser import Parser
     from holdfast.manage.info import RunInfo
+    from holdfast.manage.run import Run
 
 EXITS_AS_RUN = True
+KNOWS_FLEET = True
 TIME_IS_UP = 75
 
 
 def add_arguments(parser: Parser) -> None:
     """RUN... and how long."""
-    parser.add_argument("run", metavar="RUN", nargs="*", help="a name, an id, or its beginning")
-    parser.add_argument("--any", action="store_true", help="until one of them has ended")
+    parser.add_argument("run", metavar="RUN", nargs="*", help=RUNS)
+    parser.add_argument("--any", action="store_true", help="return when one of them has ended")
     parser.add_argument("--timeout", metavar="D", help="give up after this long: exit 75")
     add_selectors(parser, "every active run")
     parser.epilog = (
+        "A glob means every name that matches: of each its active run, else its newest.\n"
+        "Selectors mean what `ls` lists with them: active runs, and those that ended in the\n"
+        "last 24h (--since D: within D), so a failure before the wait counts; --all alone means\n"
+        "the active ones.\n"
         "exit code: the run's own; 128+N for signal N, 124 for a timeout or silence, 125 when\n"
-        "Holdfast failed or did not see the end; 75 when the time is up. Of several runs, the\n"
+        "Holdfast failed or did not observe the end; 75 after --timeout. Of several runs, the\n"
         "first that is not 0, in the order given. An interrupted wait stops no run."
     )
 
 
 def run(args: Namespace) -> int:
-    """Wait, and say how they ended."""
+    """Wait, and print how they ended."""
     allow_fork()
     timeout = None if args.timeout is None else parse_duration(args.timeout, "--timeout")
     runs = Runs(notice=streams.complain)
-    chosen = chosen_runs(args, runs)
-    infos = runs.wait(chosen, any=args.any, timeout=timeout)
+    chosen = _chosen(args, runs)
+    with UnseenEnd():
+        infos = runs.wait(chosen, any=args.any, timeout=timeout)
     ended = [not info.is_active for info in infos]
     time_is_up = not (any(ended) or not ended if args.any else all(ended))
     codes = [exit_code_of(info) for info in infos if info.outcome is not None]
@@ -54,6 +61,17 @@ def run(args: Namespace) -> int:
     return next((code for code in codes if code), 0)
 
 
+def _chosen(args: Namespace, runs: Runs) -> list[Run]:
+    """Selectors mean what `ls` lists with them: what failed before the wait began counts too."""
+    if args.run or not is_narrowed(args):
+        return chosen_runs(args, runs)
+    if args.since is None:
+        from holdfast.manage.overview import WINDOW
+
+        args.since = WINDOW
+    return chosen_runs(args, runs, active=None)
+
+
 def _show(args: Namespace, infos: list[RunInfo], codes: list[int]) -> None:
     shown = [info for info in infos if info.outcome is not None or not args.any]
     room = max((len(str(info.name)) for info in shown), default=0)
@@ -61,9 +79,11 @@ def _show(args: Namespace, infos: list[RunInfo], codes: list[int]) -> None:
     for info in shown:
         if not args.quiet:
             streams.say(printable(f"{info.name or info.id:<{room}}  {describe(info)}"))
+            streams.flush()  # before the reason, also where both are one stream
         if info.outcome is not None:
-            why = reason(info, next(of_code))
-            if why is not None:
-                streams.complain(f"holdfast: {why}")
+            # What was said on stdout is not said again.
+            said = reason(info, next(of_code)) if args.quiet else cause(info, next(of_code))
+            if said is not None:
+                streams.complain(f"holdfast: {said}")
     if not shown and not args.quiet:
         streams.complain("there is nothing to wait for")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from holdfast.cli import streams
-from holdfast.cli.terminal import is_terminal
+from holdfast.cli.text import streams
+from holdfast.cli.text.terminal import is_terminal
 from holdfast.errors import InvalidPid, ProcessGone, ProcessUnreadable
 from holdfast.manage.plaintext import printable
-from holdfast.process import here, procfs
+from holdfast.process import procfs, this_host
 from holdfast.process.identity import ProcessIdentity, valid_pid
 from holdfast.process.verdict import Verdict
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from typing import Any
 
-    from holdfast.cli.parser import Parser
+    from holdfast.cli.arguments.parser import Parser
 
 
 def add_arguments(parser: Parser) -> None:
@@ -39,7 +39,7 @@ def run(args: Namespace) -> int:
 
 
 def parse_pid(text: str) -> int:
-    """A PID from the command line; InvalidPid for whatever could mean a group or everybody."""
+    """A PID from the command line; InvalidPid for what kill(2) takes for a group or for all."""
     if not (text.isascii() and text.isdigit() and len(text) < 20):
         raise InvalidPid(f"{text!r} is not a PID", hint="a PID is a number from 1 up")
     return valid_pid(int(text))
@@ -50,7 +50,7 @@ def describe(identity: ProcessIdentity) -> dict[str, Any]:
     look = identity.look()
     document: dict[str, Any] = {**identity.to_json(), "verdict": look.verdict.value}
     facts: dict[str, Any] = {"comm": None, "exe": None, "cmdline": None, "state": None}
-    if look.verdict is Verdict.SAME and not here.is_portable():
+    if look.verdict is Verdict.SAME and not this_host.is_portable():
         try:
             seen = procfs.read_stat(identity.pid)
             facts = {
@@ -61,7 +61,7 @@ def describe(identity: ProcessIdentity) -> dict[str, Any]:
             }
         except (ProcessGone, ProcessUnreadable):
             pass
-        if identity.verdict() is not Verdict.SAME:  # it ended: this may be about another
+        if identity.verdict() is not Verdict.SAME:  # this may describe another
             facts = dict.fromkeys(facts)
     return {**document, **facts}
 

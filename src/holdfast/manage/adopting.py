@@ -1,5 +1,5 @@
-"""Has a run taken over whose shim is gone, for those who wait: again while that comes to nothing,
-less and less often; in the end it is given up, with the reason.
+"""Has a run without a shim adopted, for an operation that waits: again while adopters fail, with
+longer and longer pauses; in the end it gives up, with the reason.
 
 An installation without its adopter, a disk without room, a limit on processes: no number of
 adopters helps against these.
@@ -8,14 +8,14 @@ adopters helps against these.
 from __future__ import annotations
 
 from holdfast.errors import LockBusy, Unavailable
-from holdfast.manage.launch import start_shim
-from holdfast.manage.standing import read_facts
+from holdfast.manage.starting.launch import start_shim
+from holdfast.manage.state import read_facts
 from holdfast.process.clock import boottime
 from holdfast.run.claims import claim_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.manage.steps import Steps
+    from holdfast.manage.operations import Steps
     from holdfast.run.directory import RunDirectory
 
 _PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # after each adopter that came to nothing
@@ -24,7 +24,7 @@ _STARTING_SECONDS = 0.25  # between looks whether its launcher is still at it
 
 
 class Adopting:
-    """The adopters of one run, as far as one who waits has started them."""
+    """The adopters of one run that one wait has started."""
 
     def __init__(self, directory: RunDirectory) -> None:
         self._directory = directory
@@ -63,13 +63,12 @@ class Adopting:
                 yield from self.adopt()
 
     def _given_up(self) -> Unavailable:
-        from holdfast.run.crashnote import read_reason
+        from holdfast.run.last_words.crash_note import read_reason
 
         run_id = self._directory.id
-        reason = self._reason or read_reason(self._directory.path) or "none says why"
+        reason = self._reason or read_reason(self._directory.path) or "the reason is not known"
         return Unavailable(
-            f"run {run_id} has no shim, and {self._tried} that were to take it over came to"
-            f" nothing: {reason}",
-            hint=f"holdfast status {run_id}; once that is mended, holdfast recover",
+            f"run {run_id} has no supervisor, and {self._tried} new ones failed: {reason}",
+            hint=f"holdfast status {run_id}; once that is repaired, holdfast recover",
             run=run_id,
         )

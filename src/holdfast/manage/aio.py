@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 
-from holdfast.errors import is_shortage, out_of_room
-from holdfast.manage.events import EventStream
-from holdfast.manage.following import Lines, OutputStream
-from holdfast.manage.runs import Run, Runs
+from holdfast.errors import HoldfastError, is_shortage, out_of_room
+from holdfast.manage.changing.pausing import pause_run
+from holdfast.manage.reading.events import EventStream
+from holdfast.manage.reading.output_stream import Lines, OutputStream
+from holdfast.manage.run import Run
+from holdfast.manage.runs import Runs
 from holdfast.manage.stopping import stop_run
 from holdfast.manage.waiting import wait_for_runs
-from holdfast.process.tree import Cleanup
+from holdfast.process.tree_stop import Cleanup
+from holdfast.run.directory import RunDirectory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,15 +25,25 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
     from typing import Any, TypeVar
 
-    from holdfast.manage.events import Event
+    from holdfast.manage.changing.adjusting import Adjusted
+    from holdfast.manage.doctor.checks import Diagnosis
     from holdfast.manage.info import RunInfo
+    from holdfast.manage.operations import Wait
+    from holdfast.manage.queueing.view import QueueInfo
+    from holdfast.manage.reading.events import Event
     from holdfast.manage.recovery import Recovered
-    from holdfast.manage.steps import Wait
+    from holdfast.manage.removal.archive import Archived
+    from holdfast.manage.removal.remove import Removed
+    from holdfast.manage.removal.retention import Cleaned
+    from holdfast.manage.report.report import Report
+    from holdfast.manage.selection import Either, Tags
+    from holdfast.manage.usage.totals import Usage
     from holdfast.run.home import Home
     from holdfast.run.output import Chunk
 
     Result = TypeVar("Result")
     Infos = list[RunInfo]  # inside the class `list` is a method
+    Started = list["AsyncRun | HoldfastError"]
 
 
 async def run_steps_async(steps: Generator[Wait, set[int], Result]) -> Result:
@@ -108,29 +121,64 @@ class AsyncRuns:
         **options: Any,
     ) -> AsyncRun:
         """Start a supervised run. Cancelled: it may or may not have been started."""
-        steps = self._runs.start_steps(
+        steps = self._runs._start_steps(
             argv, name=name, key=key, stdin=stdin, replace=replace, **options
         )
-        return AsyncRun(self._runs, (await run_steps_async(steps)).id)
+        return _awaitable(self._runs, await run_steps_async(steps))
+
+    async def start_many(
+        self,
+        requests: Sequence[Sequence[str] | Mapping[str, Any]],
+        *,
+        name: str | None = None,
+        key: str | None = None,
+        **defaults: Any,
+    ) -> Started:
+        """`Runs.start_many`. Cancelled: each of them may or may not have been started."""
+        steps = self._runs._start_many_steps(requests, name=name, key=key, **defaults)
+        return [
+            started if isinstance(started, HoldfastError) else _awaitable(self._runs, started)
+            for started in await run_steps_async(steps)
+        ]
 
     async def get(self, ref: str) -> AsyncRun:
         """A run by name, id, or the beginning of an id."""
-        return AsyncRun(self._runs, self._runs.get(ref).id)
+        return _awaitable(self._runs, self._runs.get(ref))
 
-    async def list(self, **selection: Any) -> Infos:
-        """Runs, newest first; the selection is that of `Runs.list`."""
-        return self._runs.list(**selection)
+    async def list(
+        self,
+        *,
+        active: bool | None = None,
+        state: Either = None,
+        outcome: Either = None,
+        agent: Either = None,
+        name: Either = None,
+        tags: Tags | None = None,
+        since: float | None = None,
+        limit: int | None = None,
+    ) -> Infos:
+        """Runs, newest first; the selectors are those of `Runs.list`."""
+        return self._runs.list(
+            active=active,
+            state=state,
+            outcome=outcome,
+            agent=agent,
+            name=name,
+            tags=tags,
+            since=since,
+            limit=limit,
+        )
 
     async def wait(
         self,
         runs: Sequence[AsyncRun | Run | str],
         *,
         any: bool = False,  # noqa: A002 - the contract's word
-        timeout: float | None = None,
+        timeout: float | str | None = None,
     ) -> Infos:
         """Wait until all of the runs (or one) have ended; in the order given."""
-        plain = [run.plain if isinstance(run, AsyncRun) else run for run in runs]
-        return await run_steps_async(self._runs.wait_steps(plain, any_of=any, timeout=timeout))
+        plain = [run._plain if isinstance(run, AsyncRun) else run for run in runs]
+        return await run_steps_async(self._runs._wait_steps(plain, any_of=any, timeout=timeout))
 
     async def events(
         self, since: str | None = None, follow: bool = True
@@ -146,53 +194,103 @@ class AsyncRuns:
 
         return list(await run_steps_async(recover_all(self.home, dry_run=dry_run)))
 
+    async def clean(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: float | str | None = None,
+        max_bytes: int | str | None = None,
+        dry_run: bool = False,
+    ) -> Sequence[Cleaned]:
+        """Remove ended runs over a limit; without any, over those of config.toml."""
+        return self._runs.clean(
+            keep=keep, older_than=older_than, max_bytes=max_bytes, dry_run=dry_run
+        )
+
+    async def usage(self, *, since: float | None = None, by: str | None = None) -> Usage:
+        """Tokens, cost and CPU time; `since` as in `list`, `by`: agent, tag or day."""
+        return self._runs.usage(since=since, by=by)
+
+    async def doctor(self, *, agents: bool = False) -> Diagnosis:
+        """What this machine can prove and enforce, tried by a process of its own."""
+        return await run_steps_async(self._runs._doctor_steps(agents))
+
+    async def queues(self) -> Sequence[QueueInfo]:
+        """Every queue of the home: its limit, who is active, who waits and why."""
+        return self._runs.queues()
+
+
+def _awaitable(runs: Runs, started: RunDirectory | Run) -> AsyncRun:
+    """The same run for an event loop; one elsewhere has methods of its own."""
+    return started._as_async() if isinstance(started, Run) else AsyncRun(runs, started.id)
+
 
 class AsyncRun:
     """One run, by its id. Holds nothing open: look as often as you like."""
 
     def __init__(self, runs: Runs, run_id: str) -> None:
         self._runs = runs
-        self.plain = Run(runs, run_id)
-        self.directory = self.plain.directory
+        self._plain = Run(runs, run_id)
+
+    @property
+    def directory(self) -> RunDirectory:
+        """Its files; of a run elsewhere there are none here."""
+        return self._plain.directory
 
     def __repr__(self) -> str:
         return f"AsyncRun({self.id!r})"
 
     @property
     def id(self) -> str:
-        return self.plain.id
+        return self._plain.id
 
     async def info(self) -> RunInfo:
         """All that is known, at one look."""
-        return self.plain.info()
+        return self._plain.info()
 
-    async def wait(self, timeout: float | None = None) -> RunInfo:
+    async def wait(self, timeout: float | str | None = None) -> RunInfo:
         """Wait for the end; the info of a run that has not ended when the time is up."""
         infos = await run_steps_async(wait_for_runs([self.directory], timeout=timeout))
         return infos[0]
 
-    async def stop(self, grace: float | None = None, signal: str | None = None) -> Cleanup:
+    async def stop(self, grace: float | str | None = None, signal: str | None = None) -> Cleanup:
         """Stop the whole tree; over when it is empty. Cancelled: the stop goes on without us."""
         steps = stop_run(self.directory, grace_seconds=grace, signal=signal)
         stopped = await run_steps_async(steps)
         return stopped.cleanup or Cleanup()
 
+    async def pause(self) -> None:
+        """Stop its processes where they are; a queued run is held."""
+        await run_steps_async(pause_run(self.directory))
+
+    async def unpause(self) -> None:
+        """Continue those that `pause` stopped."""
+        await run_steps_async(pause_run(self.directory, verb="unpause"))
+
+    async def adjust(self, **limits: Any) -> Adjusted:
+        """Change limits while it goes on; None: no limit."""
+        from holdfast.manage.changing.adjusting import adjust_run
+
+        return await run_steps_async(adjust_run(self.directory, limits))
+
     async def send(self, data: bytes) -> None:
         """Write to the run's stdin."""
-        await run_steps_async(self.plain.send_steps(data))
+        await run_steps_async(self._plain._send_steps(data))
 
     async def output(self, since_byte: int = 0, tail: int | None = None) -> bytes:
         """What the run has written so far: from a byte on, or its last lines."""
-        return self.plain.output(since_byte, tail)
+        return self._plain.output(since_byte, tail)
 
     async def follow(self, since_byte: int = 0) -> AsyncGenerator[Chunk, None]:
         """The output from a byte on, as it comes, until the run has ended."""
+        self._plain._check_known()
         with OutputStream(self.directory, since_byte) as stream:
             while (chunk := await run_steps_async(stream.next_chunk())) is not None:
                 yield chunk
 
     async def lines(self) -> AsyncGenerator[bytes, None]:
         """The same as whole lines without their newline; the last may be unfinished."""
+        self._plain._check_known()
         lines = Lines()
         with OutputStream(self.directory) as stream:
             while (chunk := await run_steps_async(stream.next_chunk())) is not None:
@@ -203,14 +301,32 @@ class AsyncRun:
 
     async def resume(self, prompt: str | None = None) -> AsyncRun:
         """Go on with the agent's session as a new run, once the old tree is proven gone."""
-        from holdfast.manage.resuming import resume_steps
+        from holdfast.manage.starting.resuming import resume_steps
 
         steps = resume_steps(self._runs, self.directory, prompt)
         return AsyncRun(self._runs, (await run_steps_async(steps)).id)
 
     async def rerun(self, **changes: Any) -> AsyncRun:
         """The same command again, as a new run."""
-        from holdfast.manage.resuming import rerun_steps
+        from holdfast.manage.starting.resuming import rerun_steps
 
         steps = rerun_steps(self._runs, self.directory, changes)
         return AsyncRun(self._runs, (await run_steps_async(steps)).id)
+
+    async def remove(
+        self, *, stop: bool = False, force: bool = False, discard_worktree: bool = False
+    ) -> Removed:
+        """Remove an ended run, as `holdfast rm` does; StillAlive while anything may be alive."""
+        from holdfast.manage.removal.stop_first import remove_steps
+
+        return await run_steps_async(
+            remove_steps(self.directory, stop=stop, force=force, discard_worktree=discard_worktree)
+        )
+
+    async def archive(self) -> Archived:
+        """Pack an ended run into a tar.gz in the home, and remove it."""
+        return self._plain.archive()
+
+    async def report(self) -> Report:
+        """What it used over time: figures, and `text()`, `markdown()`, `html()`."""
+        return self._plain.report()

@@ -1,4 +1,4 @@
-"""How long a run lasted, and until when it may: by the clock that nobody can set.
+"""How long a run lasted, and until when it may: by the clock that can't be set.
 
 The wall clock counts only across a reboot, where no other clock goes on.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from holdfast.process import here
+from holdfast.process import this_host
 from holdfast.process.clock import boottime, iso_time, seconds_of
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ _STEP_SECONDS = 1.0  # the two clocks drift apart by less, unless one was set
 
 
 def duration_seconds(facts: RunFacts, *, has_ended: bool) -> float | None:
-    """From the start to the end, or until now; None: nobody saw its end, or it has no start."""
+    """From the start to the end, or until now; None: its end was not seen, or it has no start."""
     ended_at = facts.ended_at if facts.has_ended else None
     if facts.started_at is None or (has_ended and ended_at is None):
         return None
@@ -33,10 +33,10 @@ def duration_seconds(facts: RunFacts, *, has_ended: bool) -> float | None:
 
 
 def _is_one_boot(facts: RunFacts) -> bool:
-    """Whether all that is compared was told by the clock of one boot."""
-    boots = {shim.get("boot_id") for shim in (*facts.previous_shims, facts.shim) if shim}
+    """Whether all that is compared was read from the clock of one boot."""
+    boots = {shim.boot_id for shim in (*facts.previous_shims, facts.shim) if shim is not None}
     if not facts.has_ended:
-        boots.add(here.place().boot_id)
+        boots.add(this_host.place().boot_id)
     return len(boots) == 1 and None not in boots
 
 

@@ -1,8 +1,9 @@
 """The index: what ended runs were, in SQLite, so that a long history is not read again and again.
 
 It holds no truth. A row counts only while the run's directory is as it was when the row was made;
-a file that is missing, damaged, locked, of another version or not writable is gone round, and made
-anew by whoever can. Written under a lock of its own. The only file that knows SQLite.
+a file that is missing, damaged, locked, of another version or not writable is gone round: then the
+index of one listing is in memory, and the next that can makes the file anew. Written under a lock
+of its own. The only file that knows SQLite.
 """
 
 from __future__ import annotations
@@ -10,36 +11,53 @@ from __future__ import annotations
 import os
 import zlib
 
-from holdfast.lean import json_text, read_json
+from holdfast.manage.index_rows import (
+    COLUMNS,
+    FIGURES,
+    IndexRow,
+    as_bytes,
+    as_text,
+    columns_of,
+    conditions,
+    info_from,
+    text_of,
+)
 from holdfast.manage.info import RunInfo
-from holdfast.manage.process_info import ProcessInfo
-from holdfast.run.facts import State
 from holdfast.run.locks import take_lock
-from holdfast.run.outcomes import EndedBy, Loss, Outcome, StopCause
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Sequence
-    from typing import Self
+    from collections.abc import Iterable, Iterator
+    from typing import Any, Self
 
-    from holdfast.run.directory import RunDirectory
+    from holdfast.manage.selection import Selection
     from holdfast.run.home import Home
 
 _BUSY_SECONDS = 0.2  # then the directories are read instead
-_TABLE = "CREATE TABLE runs (id TEXT PRIMARY KEY, stamp TEXT NOT NULL, info TEXT NOT NULL)"
+_PAGE = 256  # rows at once: no lock is held while they are looked at
+_BATCH = 1000  # rows that are held until they are written
+_SCHEMA = (
+    f"CREATE TABLE runs ({', '.join(COLUMNS)})",
+    "CREATE INDEX runs_at ON runs (at, id)",
+    "CREATE TABLE infos (run INTEGER PRIMARY KEY, info TEXT NOT NULL)",
+    "CREATE TABLE tags (key BLOB, value BLOB, run INTEGER)",
+    "CREATE INDEX tags_key ON tags (key, value, run)",
+    "CREATE INDEX tags_run ON tags (run)",
+)
 # The rows have the fields of a run: other fields are another version.
-_VERSION = zlib.crc32(f"1 {_TABLE} {RunInfo._fields}".encode()) & 0x7FFFFFFF
+_VERSION = zlib.crc32(f"2 {_SCHEMA} {RunInfo._fields}".encode()) & 0x7FFFFFFF
+_PARTS = {
+    None: ("NULL", ""),
+    "agent": ("runs.agent", ""),
+    "tag": ("tags.key, tags.value", "LEFT JOIN tags ON tags.run = runs.rowid"),
+    # Of whole seconds: SQLite would round the last half of a day's last millisecond up.
+    "day": ("strftime('%Y-%m-%d', CAST(created AS INTEGER), 'unixepoch', 'localtime')", ""),
+}
 
 
-def stamp_of(directory: RunDirectory) -> str | None:
-    """What changes when anything in an ended run's directory does; None: it is gone."""
-    try:
-        folder, events = os.stat(directory.path), os.stat(directory.events_path)
-    except OSError:
-        return None
-    parts = (folder.st_ino, folder.st_mtime_ns, folder.st_uid)
-    return ".".join(map(str, (*parts, events.st_ino, events.st_size, events.st_mtime_ns)))
+class IndexLost(Exception):
+    """It could not be read on; what it said so far counts. What is there now is empty."""
 
 
 class Index:
@@ -48,73 +66,179 @@ class Index:
     def __init__(self, home: Home) -> None:
         self._path = home.index_path
         self._connection: sqlite3.Connection | None = None
+        self._is_private = False  # in memory, since the file can't be used
         self._must_rebuild = False
-        self._added: dict[str, tuple[str, str]] = {}
-        self._gone: list[str] = []
+        self._added: dict[str, tuple[tuple[Any, ...], dict[str, str], str]] = {}
+        self._gone: set[str] = set()
 
     def __enter__(self) -> Self:
         self._open()
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None or kind is GeneratorExit:  # the caller may have had enough
+            self.store()
         self._close()
-        if kind is None:
-            self._write()
 
-    def read(self, ids: Sequence[str]) -> dict[str, tuple[str, str]]:
-        """The rows of these runs (sorted ids): stamp and text, which need not be true any more."""
-        if self._connection is None or not ids:
-            return {}
-        import sqlite3
+    # What it knows
 
-        query = "SELECT id, stamp, info FROM runs WHERE id BETWEEN ? AND ?"
-        try:
-            rows = self._connection.execute(query, (min(ids), max(ids))).fetchall()
-        except sqlite3.Error as error:
-            self._doubt(error)
-            return {}
-        return {run_id: (stamp, info) for run_id, stamp, info in rows}
-
-    def ids(self) -> set[str]:
+    def ids(self) -> list[str]:
         """Every run that has a row."""
-        if self._connection is None:
-            return set()
-        import sqlite3
-
         try:
-            return {run_id for (run_id,) in self._connection.execute("SELECT id FROM runs")}
-        except sqlite3.Error as error:
-            self._doubt(error)
-            return set()
+            # One text: a hundred thousand rows would take five times as long.
+            found = self._rows("SELECT group_concat(id, char(10)) FROM runs")
+        except IndexLost:
+            return []
+        text: str = found[0][0] if found and found[0][0] else ""
+        return text.split("\n") if text else []
+
+    def rows(self, selection: Selection, *, by_end: bool) -> Iterator[IndexRow]:
+        """The runs that may fit, the newest or last ended first. IndexLost on the way.
+
+        Whether they do is for the caller to say: an ending without a time may count or not.
+        """
+        where, values = conditions(selection)
+        self._define(selection)
+        order, after = (
+            ("at DESC, id DESC", "(at, id) < (?, ?)")
+            if by_end
+            else (
+                "id DESC",
+                "id < ?",
+            )
+        )
+        query = f"SELECT rowid, id, at, stamp FROM runs WHERE {where} AND {{}} ORDER BY {order}"
+        page = self._rows(f"{query.format('1')} LIMIT {_PAGE}", values)
+        while page:
+            yield from (IndexRow(*row) for row in page)
+            _, run_id, at, _ = page[-1]
+            last = [at, run_id] if by_end else [run_id]
+            page = self._rows(f"{query.format(after)} LIMIT {_PAGE}", [*values, *last])
+
+    def info(self, row: IndexRow) -> RunInfo | None:
+        """The run of a row; None: it has none that we wrote."""
+        found = self._rows("SELECT info FROM infos WHERE run = ?", [row.number])
+        info = info_from(found[0][0]) if found else None
+        return info if info is not None and info.id == row.id else None
+
+    def names(self) -> list[tuple[str, str]]:
+        """Id and name, in lower case, of every run that has a row. IndexLost."""
+        return self._rows("SELECT id, name FROM runs")
+
+    def sums(
+        self, since: float | None, by: str | None, without: set[str]
+    ) -> list[tuple[str | None, list[Any]]]:
+        """By agent, tag or day, how many runs, and of each figure sum and count. IndexLost.
+
+        None stands for no agent, no tag, no day. `without`: rows that don't count.
+        """
+        part, join = _PARTS[by]
+        figures = ", ".join(f"sum({name}), count({name})" for name in FIGURES)
+        where, values = ("1", []) if since is None else ("coalesce(ended, touched) >= ?", [since])
+        if without:
+            self._rows("CREATE TEMP TABLE without_ (id TEXT PRIMARY KEY)")
+            for run_id in without:
+                self._rows("INSERT INTO without_ VALUES (?)", [run_id])
+            where += " AND id NOT IN (SELECT id FROM without_)"
+        head = "1, 2" if by == "tag" else "1"
+        found = self._rows(
+            f"SELECT {part}, count(*), {figures} FROM runs {join} WHERE {where} GROUP BY {head}",
+            values,
+        )
+        if without:
+            self._rows("DROP TABLE without_")
+        return [_part_and_sums(by, row) for row in found]
+
+    # What is added to it
 
     def add(self, info: RunInfo, stamp: str) -> None:
         """Keep what an ended run was; the stamp is from before it was read."""
-        self._added[info.id] = (stamp, _to_text(info))
+        self._gone.discard(info.id)
+        self._added[info.id] = (columns_of(info, stamp), info.tags, text_of(info))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much was added that it should be stored or settled."""
+        return len(self._added) >= _BATCH
 
     def remove(self, ids: Iterable[str]) -> None:
-        """Forget runs that are gone."""
-        self._gone.extend(ids)
+        """Forget runs that are gone, or have not ended after all."""
+        self._gone.update(ids)
+
+    def settle(self) -> None:
+        """From here on `rows` has what was added: from the file, or else from memory."""
+        if not self._added:
+            return
+        if not self._store():
+            self.become_private()
+            assert self._connection is not None
+            self._write(self._connection)
+
+    def store(self) -> None:
+        """Write to the file what was added, if that can be done now; else it is forgotten."""
+        if not self._store() and self._is_private and self._must_rebuild:
+            self._discard()
+        self._added.clear()
+
+    def become_private(self) -> None:
+        """Go on in memory, with what the file has as far as it can be read."""
+        if self._is_private:
+            return
+        import sqlite3
+
+        if self._connection is None and not self._must_rebuild:
+            self._open()
+        private = _in_memory()
+        if self._connection is not None:
+            try:
+                self._connection.backup(private)
+            except sqlite3.Error:
+                private.close()
+                private = _in_memory()
+        self._close()
+        self._connection, self._is_private = private, True
+
+    # The file
 
     def _open(self) -> None:
         import sqlite3
 
-        if os.path.islink(self._path):  # somebody put it there: it is replaced, and not followed
+        if os.path.islink(self._path):  # not ours: it is replaced, and not followed
             self._must_rebuild = True
             return
         try:
-            uri = "file:" + _quoted(self._path) + "?mode=ro"
-            connection = sqlite3.connect(uri, timeout=_BUSY_SECONDS, uri=True)
+            uri = f"file:{_quoted(self._path)}?mode=ro"
+            self._connection = sqlite3.connect(
+                uri, timeout=_BUSY_SECONDS, uri=True, isolation_level=None
+            )
         except sqlite3.Error:
             return  # missing, or not to be opened: writing will show which
-        self._connection = connection
         try:
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            version = self._connection.execute("PRAGMA user_version").fetchone()[0]
         except sqlite3.Error as error:
             self._doubt(error)
             return
         if version != _VERSION:
             self._must_rebuild = True
             self._close()
+
+    def _rows(self, query: str, values: Iterable[Any] = ()) -> list[Any]:
+        if self._connection is None:
+            return []
+        import sqlite3
+
+        try:
+            return self._connection.execute(query, tuple(values)).fetchall()
+        except sqlite3.Error as error:
+            self._doubt(error)
+            raise IndexLost from None
+
+    def _define(self, selection: Selection) -> None:
+        """`is_called(name)`: exactly what a selection without an index would say."""
+        if selection.names is not None and self._connection is not None:
+            self._connection.create_function(
+                "is_called", 1, selection.is_called, deterministic=True
+            )
 
     def _doubt(self, error: sqlite3.Error) -> None:
         """Go on without it. Busy is no fault of the file's; everything else is."""
@@ -126,80 +250,108 @@ class Index:
             self._connection.close()
             self._connection = None
 
-    def _write(self) -> None:
-        if not (self._added or self._gone or self._must_rebuild):
+    def _discard(self) -> None:
+        """The next listing is to make the file anew."""
+        try:
+            lock = take_lock(f"{self._path}.lock")
+            if lock is not None:
+                with lock:
+                    _remove(self._path)
+        except OSError:
             return
+
+    def _store(self) -> bool:
+        """Write to the file what is to be written; False: it can't be now."""
+        if self._is_private:
+            return False
+        if not (self._added or self._gone or self._must_rebuild):
+            return True
         import sqlite3
 
         try:
             lock = take_lock(f"{self._path}.lock")
         except OSError:  # a read-only home is read without an index
-            return
+            return False
         if lock is None:
-            return  # somebody is writing it: the next listing adds what is missing
+            return False  # it is being written: the next listing adds what is missing
         with lock:
             try:
-                self._store()
+                self._store_locked()
             except sqlite3.DatabaseError as error:
                 # A full or read-only disk leaves the old rows, which are still worth reading.
                 if _is_damaged(error):
                     _remove(self._path)
+                return False
             except OSError:
-                return
+                return False
+        return True
 
-    def _store(self) -> None:
+    def _store_locked(self) -> None:
         import sqlite3
 
+        self._close()
         if self._must_rebuild:
             _remove(self._path)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         os.close(os.open(self._path, flags, 0o600))
-        connection = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None)
+        path = os.fsencode(self._path)
+        connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            if connection.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
-                connection.execute("DROP TABLE IF EXISTS runs")
-                connection.execute(_TABLE)
-                connection.execute(f"PRAGMA user_version = {_VERSION}")
-            connection.executemany("DELETE FROM runs WHERE id = ?", [(one,) for one in self._gone])
-            rows = [(run_id, *row) for run_id, row in self._added.items()]
-            connection.executemany("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", rows)
-            connection.execute("COMMIT")
+            self._write(connection)
         finally:
             connection.close()
+        self._must_rebuild = False
+        self._open()
+
+    def _write(self, connection: sqlite3.Connection) -> None:
+        connection.execute("BEGIN IMMEDIATE")
+        if connection.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+            for table in ("runs", "infos", "tags"):
+                connection.execute(f"DROP TABLE IF EXISTS {table}")
+            for statement in _SCHEMA:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {_VERSION}")
+        for run_id in (*self._gone, *self._added):
+            _delete(connection, run_id)
+        marks = ", ".join("?" * len(COLUMNS))
+        for columns, tags, text in self._added.values():
+            cursor = connection.execute(f"INSERT INTO runs VALUES ({marks})", columns)
+            number = cursor.lastrowid
+            connection.execute("INSERT INTO infos VALUES (?, ?)", (number, text))
+            pairs = [(as_bytes(key), as_bytes(value), number) for key, value in tags.items()]
+            connection.executemany("INSERT INTO tags VALUES (?, ?, ?)", pairs)
+        connection.execute("COMMIT")
+        self._added.clear()
+        self._gone.clear()
 
 
-_WORDS = {
-    "state": State,
-    "outcome": Outcome,
-    "ended_by": EndedBy,
-    "loss": Loss,
-    "stop_reason": StopCause,
-}
+def _in_memory() -> sqlite3.Connection:
+    import sqlite3
+
+    return sqlite3.connect(":memory:", isolation_level=None)
 
 
-def info_from(text: str) -> RunInfo | None:
-    """A run as its row has it; None: no row that we wrote."""
-    try:
-        fields = read_json(text)
-        for name, kind in _WORDS.items():
-            fields[name] = None if fields[name] is None else kind(fields[name])
-        workload = fields["workload"]
-        fields["workload"] = None if workload is None else ProcessInfo.from_json(workload)
-        fields["wrappers"] = [ProcessInfo.from_json(one) for one in fields["wrappers"]]
-        return RunInfo(**fields)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None
+def _delete(connection: sqlite3.Connection, run_id: str) -> None:
+    found = connection.execute("SELECT rowid FROM runs WHERE id = ?", (run_id,)).fetchone()
+    if found is not None:
+        for table, column in (("runs", "rowid"), ("infos", "run"), ("tags", "run")):
+            connection.execute(f"DELETE FROM {table} WHERE {column} = ?", found)
 
 
-def _to_text(info: RunInfo) -> str:
-    return json_text(info.to_json())
+def _part_and_sums(by: str | None, row: tuple[Any, ...]) -> tuple[str | None, list[Any]]:
+    if by == "tag":
+        key, value, *sums = row
+        return None if key is None else f"{as_text(key)}={as_text(value)}", sums
+    part, *sums = row
+    return as_text(part) if by == "agent" and part is not None else part, sums
 
 
 def _quoted(path: str) -> str:
-    from urllib.parse import quote
-
-    return quote(path)
+    """For a URI of SQLite's. `urllib` would take longer to load than the listing takes."""
+    return "".join(
+        chr(byte) if byte < 128 and byte not in b"%?#" else f"%{byte:02x}"
+        for byte in os.fsencode(path)
+    )
 
 
 def _is_busy(error: sqlite3.Error) -> bool:

@@ -1,40 +1,32 @@
 """What is known about one run, derived at one look. Takes no lock and writes nothing.
 
-The recorded facts come first; the lock says whether somebody supervises; the recorded
-identities say who is alive. What can't be proven is `unknown`.
+The recorded facts come first; the lock shows whether a shim supervises it; the recorded
+identities show what is alive. What can't be proven is `unknown`.
 """
 
 from __future__ import annotations
 
 import os
 
-from holdfast.errors import DamagedRecord, HoldfastError, LaterVersion, RunNotFound
+from holdfast.errors import DamagedRecord, LaterVersion, RunNotFound
 from holdfast.lean import read_json
 from holdfast.manage.durations import deadline_at, duration_seconds
-from holdfast.manage.process_info import ProcessInfo
-from holdfast.manage.standing import Standing, stand, unknown
-from holdfast.process import procfs
+from holdfast.manage.process_info import ProcessInfo, identity_json, process_info
+from holdfast.manage.state import NOTHING_READ, RunView, Standing, unknown, view_run
 from holdfast.process.clock import iso_time
-from holdfast.process.identity import ProcessIdentity
-from holdfast.process.local import hold_here
-from holdfast.process.verdict import Verdict
 from holdfast.record import Record
-from holdfast.run.facts import RunFacts, State
+from holdfast.run.facts import ProcessFacts, RunFacts, State
 from holdfast.run.names import valid_name
 from holdfast.run.outcomes import EndedBy, Loss, Outcome, StopCause
-from holdfast.run.redaction import redact_argv
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from holdfast.process.verdict import Look
     from holdfast.run.directory import RunDirectory
     from holdfast.run.spec import RunSpec
 
     Json = dict[str, Any]
-
-_SAMPLED = (State.STARTING, State.RUNNING, State.STOPPING, State.ORPHANED)
 
 
 class RunInfo(Record):
@@ -60,6 +52,7 @@ class RunInfo(Record):
     key: str | None
     pty: bool | None
     wanted: Json | None
+    given_by: dict[str, str] | None  # options that a preset or [defaults] gave
     created_at: str | None
     started_at: str | None
     ended_at: str | None
@@ -80,16 +73,23 @@ class RunInfo(Record):
     result: Json | None
     completion: Json | None
     limit: Json | None  # a quota that was used up
+    budget: Json | None  # what it may use, and what it had used when that was passed
     cleanup: Json | None
     usage: Json | None  # so far, while it is active
-    now: Json | None  # the newest sample; None: it has ended, or nobody has measured lately
+    now: Json | None  # the newest sample; None: it has ended, or was not measured lately
     is_recorded: bool | None  # False: it is over, and no ending is recorded yet
-    loss: Loss | None  # why nobody can tell how a lost run ended
+    loss: Loss | None  # why it is not known how a lost run ended
     vouched: bool | None  # that nothing of it is alive rests on the user's word
     stop_reason: StopCause | None  # why Holdfast stopped it, or is stopping it
+    paused: Json | None  # since when, and by whom
+    queue: Json | None  # what it waits for, or waited in
+    placement: Json | None  # of a run that was placed from elsewhere: engine, node, submitter
+    stop_figure: float | None  # what its limit was about by then: seconds of silence, bytes
     watching: Json | None  # {"degraded": [...]}: what its shim can't observe
     anomaly_count: int
     log_bytes: int | None
+    notify_failure: str | None  # of the last notice that failed: which, and why
+    last_output: Json | None  # of a run that did not succeed: {"stderr": lines, "output": lines}
 
     def to_json(self) -> Json:
         """The contract's document."""
@@ -101,51 +101,58 @@ class RunInfo(Record):
     @property
     def is_active(self) -> bool:
         """Whether it has not ended, as far as anybody can tell."""
-        return self.state is not State.ENDED
+        return self.state.is_active
 
 
 def read_run(directory: RunDirectory, *, closely: bool = True) -> RunInfo:
     """Everything known about a run. A file of a later version, or a damaged one, is `unknown`.
 
     For a list, `closely=False` saves half of the time: then the command is left out, and so is
-    what its processes do now beyond what the state needs to be told, and what they used so far.
+    what its processes do now beyond what the state depends on, and what they used so far.
     """
     return examine_run(directory, closely=closely)[0]
 
 
-def examine_run(directory: RunDirectory, *, closely: bool = True) -> tuple[RunInfo, bool]:
-    """The same, and whether it is for good: an ending that is recorded and believed."""
+def examine_run(
+    directory: RunDirectory, *, closely: bool = True, since: RunView | None = None
+) -> tuple[RunInfo, RunView | None]:
+    """The same, and the look that it was made from; None: its spec can't be read. `since`: an
+    earlier look, of which spec and events still hold."""
     try:
-        spec = directory.read_spec()
+        spec = directory.read_spec() if since is None else since.spec
     except RunNotFound:
         from holdfast.manage.vanished import find_remains
 
         remains = find_remains(directory)
         if remains is None:
             raise
-        return _unreadable(directory, remains.evidence), False
+        return _unreadable(directory, remains.evidence), None
     except (LaterVersion, DamagedRecord, OSError) as error:
-        return _unreadable(directory, f"{error}; kept, and not touched"), False
+        return _unreadable(directory, f"{error}; kept, and not touched"), None
     try:
-        facts, standing = stand(directory, spec, closely=closely)
+        view = view_run(directory, spec=spec, since=since, members=closely, closely=closely)
     except (LaterVersion, DamagedRecord, OSError) as error:
-        facts, standing = RunFacts(), unknown(f"{error}; kept, and not touched")
-    if not facts.last_seq and not directory.exists():
+        standing = unknown(f"{error}; kept, and not touched")
+        view = RunView(directory, spec, RunFacts(), standing, NOTHING_READ)
+    if not view.facts.last_seq and not directory.exists():
         # Removed while it was read: what is left of it tells nothing.
         raise RunNotFound(f"there is no run {directory.id}", run=directory.id)
-    is_final = facts.has_ended and standing.state is State.ENDED
-    return _describe(directory, spec, facts, standing, closely), is_final
+    return describe_run(view, closely=closely), view
 
 
-def _describe(
-    directory: RunDirectory, spec: RunSpec, facts: RunFacts, standing: Standing, closely: bool
-) -> RunInfo:
+def describe_run(view: RunView, *, closely: bool = True) -> RunInfo:
+    """What a look showed, as the contract has it."""
+    directory, spec, standing = view.directory, view.spec, view.standing
     ending = standing.ending or {}
-    facts = _with_workload(spec, facts)
+    facts = _with_workload(spec, view.facts)
     now, used = _live(directory, spec, facts, standing, closely)
-    workload = facts.workload
+    latest, shim = facts.attempt, facts.shim
     log = _stat(directory.output_path)
     has_ended = standing.state is State.ENDED
+
+    def seen(process: ProcessFacts) -> ProcessInfo:
+        return process_info(process.to_json(), standing.looks, closely)
+
     ended_at = facts.ended_at if facts.has_ended else None
     return RunInfo(
         schema=1,
@@ -167,95 +174,94 @@ def _describe(
         tags=spec.tags,
         key=spec.key,
         pty=spec.pty,
-        wanted=spec.wanted.to_json(),
+        wanted=spec.public_wanted,
+        given_by=spec.given_by,
         created_at=spec.created_at,
         started_at=facts.started_at,
         ended_at=ended_at,
         duration_seconds=duration_seconds(facts, has_ended=has_ended),
         deadline_at=deadline_at(spec, facts),
         last_output_at=_last_output(directory, spec, log),
-        attempt=facts.attempt or None,
-        attempts=[attempt.as_dict() for attempt in facts.attempts],
+        attempt=latest.number or None,
+        attempts=[attempt.to_json() for attempt in facts.attempts],
         resumed_from=spec.resumed_from,
         started_in=spec.started_in,
         worktree=spec.worktree,
-        shim=_identity(facts.shim, standing.looks, closely),
-        workload=None if workload is None else process_info(workload, standing.looks, closely),
-        wrappers=[process_info(wrapper, standing.looks, closely) for wrapper in facts.wrappers],
+        shim=None if shim is None else identity_json(shim.to_json(), standing.looks, closely),
+        workload=None if latest.workload is None else seen(latest.workload),
+        wrappers=[seen(wrapper) for wrapper in latest.wrappers],
         suspects=None,
-        workload_resolution=facts.resolution,
-        session=facts.session,
-        result=facts.result,
-        completion=facts.completion,
-        limit=facts.limit,
+        workload_resolution=latest.resolution,
+        session=_session(facts),
+        result=latest.result,
+        completion=latest.completion,
+        limit=latest.limit,
+        budget=_budget(spec, facts),
         cleanup=judge_cleanup(facts.cleanup),
         usage=_usage(facts, ending.get("usage") or used),
-        now=now if standing.state in _SAMPLED else None,
+        now=now if standing.state.is_under_way else None,
         is_recorded=standing.is_recorded,
         loss=ending.get("loss"),
         vouched=bool(ending.get("vouched")),
         stop_reason=ending.get("stop_reason") if has_ended else facts.stop_reason,
+        paused=_paused(facts) if standing.state.is_active else None,
+        queue=None if spec.waits is None else _queue(view),
+        placement=spec.placement,
+        stop_figure=facts.stop_figure,
         watching={"degraded": list(facts.degraded)} if facts.degraded else None,
         anomaly_count=facts.anomaly_count,
         log_bytes=None if log is None else log.st_size,
+        notify_failure=_notify_failure(directory) if spec.wanted.notify is not None else None,
+        last_output=_last_lines(view, closely),
     )
 
 
+def read_figures(view: RunView) -> tuple[Json | None, str | None]:
+    """`now` and `last_output_at`: what changes of a supervised run while nothing is recorded."""
+    directory, spec = view.directory, view.spec
+    facts, log = _with_workload(spec, view.facts), _stat(directory.output_path)
+    now, _ = _live(directory, spec, facts, view.standing, closely=False)
+    return now, _last_output(directory, spec, log)
+
+
 def _with_workload(spec: RunSpec, facts: RunFacts) -> RunFacts:
-    if facts.resolution is not None:
+    if facts.attempt.resolution is not None:
         return facts  # of nearly all runs: nothing else is loaded
     from holdfast.manage.resolving import with_workload
 
     return with_workload(spec, facts)
 
 
+def _session(facts: RunFacts) -> Json | None:
+    if facts.session is None:
+        return None
+    return {name: facts.session.get(name) for name in ("id", "transcript")}
+
+
+def _budget(spec: RunSpec, facts: RunFacts) -> Json | None:
+    wanted, reached = spec.wanted, facts.budget_reached
+    if wanted.max_tokens is None and wanted.max_cost_usd is None and reached is None:
+        return None
+    limits = ("max_tokens", "max_cost_usd", "on_budget")
+    return {**{name: getattr(wanted, name) for name in limits}, "reached": reached}
+
+
+def _paused(facts: RunFacts) -> Json | None:
+    if facts.paused is None:
+        return None
+    return {"since": facts.paused.get("since"), "by": facts.paused.get("by")}
+
+
+def _queue(view: RunView) -> Json | None:
+    from holdfast.manage.queueing.view import describe_queue
+
+    return describe_queue(view)
+
+
 def _ended_by(ending: Json, has_ended: bool) -> EndedBy | None:
     if "ended_by" in ending:
         return EndedBy(ending["ended_by"])
     return EndedBy.UNKNOWN if has_ended else None
-
-
-def _identity(recorded: Json | None, looks: dict[str, Look], closely: bool) -> Json | None:
-    if recorded is None:
-        return None
-    look = looks.get(recorded["token"])
-    if look is None and closely:
-        look = ProcessIdentity.from_json(recorded).look()
-    return {**recorded, "verdict": None if look is None else look.verdict.value}
-
-
-def process_json(recorded: Json, looks: dict[str, Look], closely: bool = True) -> Json:
-    """The contract's PROCESS: what was recorded, and what is to be seen of it now."""
-    document = _identity(recorded, looks, closely) or {}
-    live: Json = {}
-    if closely and document["verdict"] == Verdict.SAME.value:
-        live = look_at_process(ProcessIdentity.from_json(recorded))
-    names = ("comm", "exe", "cmdline", "state")
-    return {**document, **{name: live.get(name, recorded.get(name)) for name in names}}
-
-
-def process_info(
-    recorded: Json, looks: dict[str, Look] | None = None, closely: bool = True
-) -> ProcessInfo:
-    """The same as a record."""
-    return ProcessInfo.from_json(process_json(recorded, looks or {}, closely))
-
-
-def look_at_process(identity: ProcessIdentity) -> Json:
-    """Name, program, arguments and state of a process that is proven to be that one."""
-    try:
-        with hold_here(identity) as held:
-            number = held.identity.pid  # which differs from the recorded one of a container
-            stat = procfs.read_stat(number)
-            live: Json = {
-                "comm": stat.comm,
-                "exe": procfs.executable(number),
-                "cmdline": redact_argv(procfs.command_line(number)),
-                "state": stat.state.value,
-            }
-            return {} if held.has_exited() else live
-    except HoldfastError:  # it ended, or we may not look: what was recorded is all there is
-        return {}
 
 
 # Each of them is there wherever one is: what is not known is null.
@@ -271,6 +277,7 @@ _USAGE = (
     "peak_processes",
     "tokens_in",
     "tokens_out",
+    "tokens_source",
     "cost_usd",
 )
 
@@ -295,7 +302,7 @@ def _live(
 
 
 def judge_cleanup(cleanup: Json | None) -> Json | None:
-    """What was recorded of a clean-up, with those of its survivors who may be alive now."""
+    """What was recorded of a clean-up, with those of its survivors that may be alive now."""
     if cleanup is None or not cleanup.get("survivors"):
         return cleanup  # of nearly all runs: nothing else is loaded
     from holdfast.manage.survivors import judge
@@ -317,15 +324,37 @@ def _last_output(directory: RunDirectory, spec: RunSpec, log: os.stat_result | N
     return iso_time(max(written)) if written else None
 
 
+def _notify_failure(directory: RunDirectory) -> str | None:
+    """What a notice that failed left behind; of nearly all runs there is nothing to look for."""
+    try:
+        text = _content(directory.notify_failed_path)[:500].decode(errors="replace").strip()
+    except OSError:
+        return None
+    return text or None
+
+
+def _last_lines(view: RunView, closely: bool) -> Json | None:
+    """As recorded with the ending; an ending that is not recorded yet has them in the log."""
+    standing = view.standing
+    if standing.is_recorded or not closely:
+        return (standing.ending or {}).get("last_output")
+    if standing.outcome is None or standing.outcome.is_success:
+        return None
+    from holdfast.run.last_words.last_output import read_last_output
+
+    return read_last_output(view.directory, view.spec)
+
+
 def _unreadable(directory: RunDirectory, evidence: str) -> RunInfo:
     empty: Json = dict.fromkeys(RunInfo._fields)
     empty.update(schema=1, id=directory.id, state=State.UNKNOWN, evidence=evidence)
-    empty.update(name=_claimed_name(directory), attempts=[], wrappers=[], tags={}, anomaly_count=0)
+    empty.update(name=claimed_name(directory), attempts=[], wrappers=[], tags={}, anomaly_count=0)
     return RunInfo(**empty)
 
 
-def _claimed_name(directory: RunDirectory) -> str | None:
-    """The name in a spec that is otherwise not understood, or that leads to a run without one."""
+def claimed_name(directory: RunDirectory) -> str | None:
+    """The name in the run's spec, even in one that is otherwise not understood; else the name that
+    leads to it."""
     try:
         document = read_json(str(_content(directory.spec_path), "utf-8"))
         name = document["name"]

@@ -6,161 +6,226 @@ however long the history is. All the rest is found through the index, which is m
 
 from __future__ import annotations
 
+import heapq
 import os
-import time
+from itertools import islice
 
-from holdfast.errors import InvalidOption, RunNotFound
-from holdfast.manage.info import RunInfo, examine_run, judge_cleanup, process_info
-from holdfast.process.clock import iso_time, seconds_of
+from holdfast.errors import RunNotFound
+from holdfast.manage.info import RunInfo, describe_run, examine_run, judge_cleanup
+from holdfast.manage.process_info import process_info
+from holdfast.manage.selection import Selection
+from holdfast.process.clock import iso_time
 from holdfast.process.identity import ProcessIdentity
-from holdfast.record import Record
 from holdfast.run.directory import RunDirectory
-from holdfast.run.facts import State
-from holdfast.run.home import RECENT_SECONDS, RECENT_SLACK_SECONDS
-from holdfast.run.outcomes import Outcome
+from holdfast.run.names import is_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, TypeVar
 
     from holdfast.manage.index import Index
+    from holdfast.manage.index_rows import IndexRow
+    from holdfast.manage.state import RunView
     from holdfast.run.home import Home
 
-_MARKED = (State.STARTING, State.RUNNING, State.STOPPING, State.ORPHANED)
-_READ_DIRECTLY = 48  # so many directories are read sooner than SQLite is loaded
-_CHUNK = 512
+    Place = tuple[bool, str, str]
+    Answer = TypeVar("Answer")
 
-
-class Selection(Record):
-    """What a run must be to be listed. None: anything."""
-
-    active: bool | None = None
-    outcome: str | None = None
-    state: str | None = None
-    agent: str | None = None
-    tags: Mapping[str, str] | None = None
-    since: float | None = None  # seconds since the epoch
-
-    def fits(self, info: RunInfo) -> bool:
-        """Whether the run is one of them."""
-        return (
-            (self.active is None or info.is_active is self.active)
-            and (self.outcome is None or info.outcome == self.outcome)
-            and (self.state is None or info.state == self.state)
-            and (self.agent is None or info.agent == self.agent)
-            and all(info.tags.get(name) == value for name, value in (self.tags or {}).items())
-            and self._is_since(info)
-        )
-
-    @property
-    def is_recent(self) -> bool:
-        """Whether nothing older than a day is asked for."""
-        oldest = time.time() - RECENT_SECONDS - RECENT_SLACK_SECONDS / 2
-        return self.since is not None and self.since >= oldest
-
-    def candidates(self, home: Home) -> list[str]:
-        """The ids that can fit at all; oldest first."""
-        if self.active or self.state in _MARKED:
-            return home.run_ids(active=True)
-        if self.since is not None and self.is_recent:
-            return sorted({*home.run_ids(active=True), *home.recent_ids(self.since)})
-        return sorted({*home.run_ids(), *home.run_ids(active=True)})
-
-    def _is_since(self, info: RunInfo) -> bool:
-        if self.since is None or info.is_active:
-            return True
-        # An ending that nobody saw has no time. What was found lately is news all the same.
-        at = info.ended_at or (None if self.is_recent else info.last_output_at or info.created_at)
-        return at is None or seconds_of(at) >= self.since
+_READ_DIRECTLY = 48
 
 
 def list_runs(
     home: Home,
+    selection: Selection | None = None,
     *,
-    active: bool | None = None,
-    outcome: str | None = None,
-    tags: Mapping[str, str] | None = None,
-    since: float | None = None,
     limit: int | None = None,
-    state: str | None = None,
-    agent: str | None = None,
     closely: bool = True,
 ) -> list[RunInfo]:
-    """The runs that fit, newest first. `since`: active, or ended at or after that time.
+    """The runs that fit, newest first."""
+    return list(islice(select_runs(home, selection, closely=closely), limit))
 
-    `closely=False` may leave out the command and what processes do now: enough for a table.
+
+def select_runs(
+    home: Home,
+    selection: Selection | None = None,
+    *,
+    by_end: bool = False,
+    closely: bool = True,
+    ids: set[str] | None = None,
+) -> Iterator[RunInfo]:
+    """The runs that fit, one by one, newest first.
+
+    `by_end`: what is going on first, then what ended last. `closely=False` may leave out the
+    command and what processes do now: enough for a table. `ids`: of these alone.
     """
-    if outcome is not None and outcome not in [*Outcome]:
-        expected = ", ".join(Outcome)
-        raise InvalidOption(
-            f"outcome: {outcome!r} is none of {expected}",
-            option="outcome",
-            value=outcome,
-            expected=expected,
-        )
     if not home.check():
-        return []
-    selection = Selection(active, outcome, state, agent, tags, since)
-    found: list[RunInfo] = []
-    for info in read_runs(home, selection.candidates(home)[::-1], closely=closely):
-        if limit is not None and len(found) >= limit:
-            break
-        if selection.fits(info):
-            found.append(info)
-    return found
-
-
-def read_runs(home: Home, ids: Sequence[str], *, closely: bool = True) -> Iterator[RunInfo]:
-    """What is known of each run, in the order given; those that are gone are left out."""
-    # The index knows nothing of active runs: a hundred of those don't need SQLite.
-    active = set(home.run_ids(active=True)) if len(ids) > _READ_DIRECTLY else set()
-    if len(ids) - len(active.intersection(ids)) <= _READ_DIRECTLY:
-        for run_id in ids:
-            info, _ = _examine(RunDirectory(home, run_id), closely)
-            if info is not None:
-                yield info
+        return
+    selection = selection or Selection()
+    ids = selection.candidates(home) if ids is None else ids
+    if are_few(home, ids):
+        read = (_examine(RunDirectory(home, one), closely)[0] for one in _newest_first(ids))
+        found = (info for info in read if info is not None and selection.fits(info))
+        yield from sorted(found, key=place_of, reverse=True) if by_end else found
         return
     from holdfast.manage.index import Index
 
     with Index(home) as index:
+        yield from _Listing(home, index, selection, closely).runs(ids, by_end)
+
+
+def are_few(home: Home, ids: set[str]) -> bool:
+    """Whether these are read sooner than SQLite is loaded: it knows nothing of active runs."""
+    active = home.run_ids(active=True) if len(ids) > _READ_DIRECTLY else ()
+    return len(ids) - len(ids.intersection(active)) <= _READ_DIRECTLY
+
+
+def ask_index(
+    home: Home, ids: set[str], ask: Callable[[Index], Answer], selection: Selection | None = None
+) -> tuple[Answer, list[RunInfo]]:
+    """What the index says when every ended run has its row; and the runs without one that fit."""
+    from holdfast.manage.index import Index, IndexLost
+
+    with Index(home) as index:
+        listing = _Listing(home, index, selection or Selection(), closely=False)
         try:
-            for begin in range(0, len(ids), _CHUNK):
-                yield from _through(index, home, ids[begin : begin + _CHUNK], closely)
-        except GeneratorExit:
-            return  # whoever asked has enough; what was read is kept
-        if len(ids) >= home.count_runs():
-            index.remove(index.ids().difference(home.run_ids()))
+            held = listing.settled(ids)
+            return ask(index), held
+        except IndexLost:
+            index.become_private()
+            held = listing.settled(ids)
+            return ask(index), held
 
 
-def _through(index: Index, home: Home, ids: Sequence[str], closely: bool) -> Iterator[RunInfo]:
-    from holdfast.manage.index import info_from, stamp_of
+def place_of(info: RunInfo) -> Place:
+    """What is going on first, the newest first; then what ended last. Sorts in reverse."""
+    return (info.is_active, info.ended_at or info.created_at or "", info.id)
 
-    rows = index.read(ids)
-    for run_id in ids:
-        directory = RunDirectory(home, run_id)
-        stamp = stamp_of(directory)
-        row = rows.get(run_id)
-        known = info_from(row[1]) if row is not None and row[0] == stamp else None
-        if known is not None and known.id == run_id:
-            known = known.replace(cleanup=judge_cleanup(known.cleanup))
-            yield _look_again(known, directory) if closely else known
-            continue
-        info, is_final = _examine(directory, closely)
-        if info is not None and is_final and stamp is not None:
-            if not closely:  # once: the index has it from then on
-                info, is_final = _examine(directory)
-            if info is not None and is_final:
-                index.add(_for_good(info), stamp)
-        if info is not None:
+
+def _newest_first(ids: Iterable[str]) -> list[str]:
+    return sorted(filter(is_id, ids), reverse=True)
+
+
+class _Listing:
+    """One listing through the index.
+
+    A run that has a row is looked at only where the row fits: an ending does not change. Each that
+    is given was compared with its directory; what has no row is read.
+    """
+
+    def __init__(self, home: Home, index: Index, selection: Selection, closely: bool) -> None:
+        self._home = home
+        self._index = index
+        self._selection = selection
+        self._closely = closely
+
+    def runs(self, ids: set[str], by_end: bool) -> Iterator[RunInfo]:
+        """Those of these ids that fit."""
+        from holdfast.manage.index import IndexLost
+
+        given: set[str] = set()
+        losses = 0
+        while True:
+            try:
+                for info in (self._by_end if by_end else self._by_id)(ids):
+                    if info is not None and info.id not in given and self._selection.fits(info):
+                        given.add(info.id)
+                        yield info
+                return
+            except IndexLost:  # damaged, or gone: it is made anew, and at last done without
+                losses += 1
+                ids = ids - given
+                if losses > 1:
+                    self._index.become_private()
+
+    def _by_id(self, ids: set[str]) -> Iterator[RunInfo | None]:
+        """Newest first, as far as the caller wants: no more is read than that."""
+        unsettled = _newest_first(ids.difference(self._index.ids()))
+        rows = ((row.id, row) for row in self._index.rows(self._selection, by_end=False))
+        others = ((run_id, None) for run_id in unsettled)
+        merged: Iterator[tuple[str, IndexRow | None]] = heapq.merge(
+            rows, others, key=lambda one: one[0], reverse=True
+        )
+        for run_id, row in merged:
+            info = self._examined(run_id)[0] if row is None else self._of_row(row, ids)
+            if self._index.is_full:
+                self._index.store()
             yield info
 
+    def _by_end(self, ids: set[str]) -> Iterator[RunInfo | None]:
+        """The order is not known before all are: what has no row is read first."""
+        held = sorted(self.settled(ids), key=place_of, reverse=True)
+        rows = self._index.rows(self._selection, by_end=True)
+        placed = ((_place_of_row(row), row, None) for row in rows)
+        others = ((place_of(info), None, info) for info in held)
+        merged: Iterator[tuple[Place, IndexRow | None, RunInfo | None]] = heapq.merge(
+            placed, others, key=lambda one: one[0], reverse=True
+        )
+        for _, row, info in merged:
+            yield info if row is None else self._of_row(row, ids)
 
-def _examine(directory: RunDirectory, closely: bool = True) -> tuple[RunInfo | None, bool]:
+    def settled(self, ids: set[str]) -> list[RunInfo]:
+        """Give every ended run its row; those that have not ended for good, and fit."""
+        held = []
+        for run_id in _newest_first(ids.difference(self._index.ids())):
+            info, is_kept = self._examined(run_id)
+            if info is not None and not is_kept and self._selection.fits(info):
+                held.append(info)
+            if self._index.is_full:
+                self._index.settle()
+        self._index.settle()
+        return held
+
+    def _of_row(self, row: IndexRow, ids: set[str]) -> RunInfo | None:
+        from holdfast.manage.index_rows import stamp_of
+
+        directory = RunDirectory(self._home, row.id)
+        stamp = stamp_of(directory)
+        if stamp is None:
+            self._index.remove([row.id])
+        if row.id not in ids or stamp is None:
+            return None
+        if row.stamp != stamp:
+            return self._read(row.id)
+        if not self._selection.can_be_ended:
+            return None
+        known = self._index.info(row)
+        if known is None:
+            return self._read(row.id)
+        known = known.replace(cleanup=judge_cleanup(known.cleanup))
+        return _look_again(known, directory) if self._closely else known
+
+    def _read(self, run_id: str) -> RunInfo | None:
+        """From its directory, since its row does not count any more."""
+        info, is_kept = self._examined(run_id)
+        if not is_kept:
+            self._index.remove([run_id])
+        return info
+
+    def _examined(self, run_id: str) -> tuple[RunInfo | None, bool]:
+        """The run, and whether the index has it from now on."""
+        from holdfast.manage.index_rows import stamp_of
+
+        directory = RunDirectory(self._home, run_id)
+        stamp = stamp_of(directory)
+        info, view = _examine(directory, self._closely)
+        if info is None or view is None or not view.is_final or stamp is None:
+            return info, False
+        if not self._closely:  # once: the index has it from then on
+            info = describe_run(view)
+        self._index.add(_for_good(info), stamp)
+        return info, True
+
+
+def _place_of_row(row: IndexRow) -> Place:
+    return (False, row.at, row.id)
+
+
+def _examine(directory: RunDirectory, closely: bool) -> tuple[RunInfo | None, RunView | None]:
     try:
         return examine_run(directory, closely=closely)
     except RunNotFound:  # never made, or removed since it was listed
-        return None, False
+        return None, None
 
 
 def _for_good(info: RunInfo) -> RunInfo:
@@ -177,7 +242,7 @@ def _for_good(info: RunInfo) -> RunInfo:
 
 
 def _look_again(info: RunInfo, directory: RunDirectory) -> RunInfo:
-    """What is not for good in an ended run: whose PID is whose, and output of what was kept."""
+    """What may change of an ended run: verdicts, and the output of leftovers that were kept."""
     try:
         log = os.stat(directory.output_path)
         size, at = log.st_size, iso_time(log.st_mtime) if log.st_size else None

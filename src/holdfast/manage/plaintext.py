@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
+KEPT_SPACE = "\x1f"  # a space at which a line is not broken
+LINE_BREAK = "\x1e"  # where a text goes on in a line of its own
 # Spaces of other widths, and what joins letters and pictures: they move nothing.
 _HARMLESS = frozenset("\u00a0\u1680\u200c\u200d\u202f\u205f\u3000") | frozenset(
     map(chr, range(0x2000, 0x200B))
@@ -43,3 +47,48 @@ def _escaped(character: str) -> str:
     if 0xDC80 <= number <= 0xDCFF:  # a byte that is not UTF-8
         return f"\\x{number - 0xDC00:02x}"
     return character.encode("unicode_escape").decode("ascii")
+
+
+def home_path(path: str) -> str:
+    """A path with the home directory as `~`."""
+    home = os.path.expanduser("~")
+    if home not in ("", "/") and (path == home or path.startswith(home + "/")):
+        return "~" + path[len(home) :]
+    return path
+
+
+def unbroken(text: str) -> str:
+    """The text with spaces at which a line is not wrapped."""
+    return text.replace(" ", KEPT_SPACE)
+
+
+def wrapped(text: str, room: int) -> list[str]:
+    """A text with such spaces and breaks as the lines that fit, made harmless."""
+    import textwrap
+
+    lines = []
+    for part in text.split(LINE_BREAK):
+        shown = KEPT_SPACE.join(map(printable, part.split(KEPT_SPACE)))
+        lines += textwrap.wrap(shown, room, break_on_hyphens=False) or [""]
+    return [line.replace(KEPT_SPACE, " ") for line in lines]
+
+
+def width(text: str) -> int:
+    """How many columns the text takes."""
+    if text.isascii():
+        return len(text)
+    import unicodedata
+
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )
+
+
+def cut(text: str, room: int) -> str:
+    """The text, shortened to the room there is."""
+    if width(text) <= room:
+        return text
+    while text and width(text) > room - 1:
+        text = text[:-1]
+    return f"{text}…" if room > 0 else ""

@@ -1,22 +1,31 @@
-"""A process of a run as a record: the contract's PROCESS, with typed verdict and state."""
+"""A process of a run as a record: the contract's PROCESS, with typed verdict and state.
+
+What was recorded of it, and what is to be seen of it now.
+"""
 
 from __future__ import annotations
 
+from holdfast.errors import HoldfastError
+from holdfast.process import procfs
+from holdfast.process.held import hold_here
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.procfs import ProcessState
 from holdfast.process.verdict import Verdict
 from holdfast.record import Record
+from holdfast.run.redaction import redact_argv
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from holdfast.process.verdict import Look
+
     Json = dict[str, Any]
 
 
 class ProcessInfo(Record):
-    """Who it is, what it is, and what it does, at the time of the look. None: not known.
+    """Which process it is, what it runs and does, at the time of the look. None: not known.
 
     The names of the JSON document lead to its values too: `workload["pid"]`.
     """
@@ -69,3 +78,44 @@ class ProcessInfo(Record):
     def keys(self) -> tuple[str, ...]:
         """The names of the JSON document."""
         return self._fields
+
+
+def identity_json(recorded: Json, looks: dict[str, Look], closely: bool) -> Json:
+    look = looks.get(recorded["token"])
+    if look is None and closely:
+        look = ProcessIdentity.from_json(recorded).look()
+    return {**recorded, "verdict": None if look is None else look.verdict.value}
+
+
+def process_json(recorded: Json, looks: dict[str, Look], closely: bool = True) -> Json:
+    """The contract's PROCESS: what was recorded, and what is to be seen of it now."""
+    document = identity_json(recorded, looks, closely)
+    live: Json = {}
+    if closely and document["verdict"] == Verdict.SAME.value:
+        live = look_at_process(ProcessIdentity.from_json(recorded))
+    names = ("comm", "exe", "cmdline", "state")
+    return {**document, **{name: live.get(name, recorded.get(name)) for name in names}}
+
+
+def process_info(
+    recorded: Json, looks: dict[str, Look] | None = None, closely: bool = True
+) -> ProcessInfo:
+    """The same as a record."""
+    return ProcessInfo.from_json(process_json(recorded, looks or {}, closely))
+
+
+def look_at_process(identity: ProcessIdentity) -> Json:
+    """Name, program, arguments and state of a process that is proven to be that one."""
+    try:
+        with hold_here(identity) as held:
+            number = held.identity.pid  # which differs from the recorded one of a container
+            stat = procfs.read_stat(number)
+            live: Json = {
+                "comm": stat.comm,
+                "exe": procfs.executable(number),
+                "cmdline": redact_argv(procfs.command_line(number)),
+                "state": stat.state.value,
+            }
+            return {} if held.has_exited() else live
+    except HoldfastError:  # it ended, or we may not look: what was recorded is all there is
+        return {}

@@ -1,29 +1,30 @@
-"""Who belongs to a run, as far as it can be proven: for `tree`, `status`, `recover` and `rm`.
+"""Which processes are a run's, as far as it can be proven: for `tree` and `status`.
 
-It looks and signals nobody. A process that only carries the run's stamp is a suspect.
+It looks, and signals nothing. A process that only carries the run's stamp is a suspect.
 """
 
 from __future__ import annotations
 
 from holdfast.errors import HoldfastError
 from holdfast.lean import StrEnum
-from holdfast.manage.info import look_at_process, process_json
-from holdfast.manage.suspects import recorded_tokens
-from holdfast.process import here
+from holdfast.manage.process_info import look_at_process, process_json
+from holdfast.process import this_host
 from holdfast.process.identity import ProcessIdentity
-from holdfast.process.members import Tree, find_suspects
+from holdfast.process.stamped import find_suspects
+from holdfast.process.tree import Tree
 from holdfast.process.verdict import Verdict
 from holdfast.record import Record
-from holdfast.shim.inner import InnerRuns
+from holdfast.run.inner_runs import InnerRuns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from holdfast.process.members import Member
+    from holdfast.process.tree import Member
     from holdfast.process.verdict import Look
     from holdfast.run.directory import RunDirectory
     from holdfast.run.facts import RunFacts
+    from holdfast.run.spec import RunSpec
 
     Json = dict[str, Any]
 
@@ -58,18 +59,23 @@ class Seen(Record):
 
 
 class Processes(Record):
-    """Everybody of a run. `gone` counts those seen earlier that have ended since."""
+    """All processes of a run. `gone` counts those seen earlier that have ended since."""
 
     members: tuple[Seen, ...]  # shim, wrappers, workload, descendants; parents first
     suspects: tuple[Seen, ...] | None  # None: can't be looked for here
     gone: int
 
 
-def look_at_processes(directory: RunDirectory, facts: RunFacts) -> Processes:
-    """Walk the live tree, look at everybody recorded, and look for suspects."""
-    inner = InnerRuns(directory)
+def look_at_processes(
+    directory: RunDirectory, facts: RunFacts, spec: RunSpec | None = None
+) -> Processes:
+    """Walk the live tree, look at every recorded process, and look for suspects.
+
+    `spec`: if it was read before.
+    """
+    inner = InnerRuns(directory, spec)
     roles = _roles(facts)
-    # An inner run's shim may be seen, and recorded, before its run says whose it is.
+    # An inner run's shim may be seen, and recorded, before its own run records it.
     live = [one for one in _walk(facts, inner) if not inner.owns(one.identity)]
     members = [_live_member(member, roles, live, facts) for member in live]
     seen = {one.token for one in members}
@@ -84,10 +90,10 @@ def look_at_processes(directory: RunDirectory, facts: RunFacts) -> Processes:
     ]
     may_live = [one for one in others if one.process["verdict"] in _MAY_LIVE]
     unsure = [one for one in may_live if not inner.owns(ProcessIdentity.parse(one.token))]
-    known = seen | recorded_tokens(facts)
+    known = seen | facts.named_tokens()
     return Processes(
         tuple(_in_order([*members, *unsure])),
-        suspects_of(directory, known),
+        _suspects(directory.id, inner, known),
         len(others) - len(may_live),
     )
 
@@ -95,53 +101,48 @@ def look_at_processes(directory: RunDirectory, facts: RunFacts) -> Processes:
 _MAY_LIVE = (Verdict.SAME.value, Verdict.UNKNOWN.value)
 
 
-def suspects_of(directory: RunDirectory, known: set[str]) -> tuple[Seen, ...] | None:
+def _suspects(run_id: str, inner: InnerRuns, known: set[str]) -> tuple[Seen, ...] | None:
     """Processes that carry the run's stamp, but are not proven to be its own (`known` tokens)."""
-    if here.is_portable():
+    if this_host.is_portable():
         return None
-    inner = InnerRuns(directory)
-    found = find_suspects(
-        directory.id, lambda identity: identity.token in known or inner.owns(identity)
-    )
+    found = find_suspects(run_id, lambda identity: identity.token in known or inner.owns(identity))
     why = "carries this run's stamp, not proven ours"
     return tuple(Seen(Role.SUSPECT, _as_process(member), why) for member in found)
 
 
 def _roles(facts: RunFacts) -> dict[str, Role]:
     """By token. A process that is both root and workload is the workload."""
-    named: list[tuple[Json | None, Role]] = [
-        (facts.root, Role.ROOT),
-        *((wrapper, Role.WRAPPER) for wrapper in facts.wrappers),
-        (facts.workload, Role.WORKLOAD),
+    latest = facts.attempt
+    named = [
+        (facts.shim, Role.SHIM),
+        (latest.root, Role.ROOT),
+        *((wrapper.identity, Role.WRAPPER) for wrapper in latest.wrappers),
+        (latest.workload_identity, Role.WORKLOAD),
     ]
-    roles = {str(one["token"]): role for one, role in named if one is not None}
-    shim = {} if facts.shim is None else {str(facts.shim["token"]): Role.SHIM}
-    return {**shim, **roles}
+    return {identity.token: role for identity, role in named if identity is not None}
 
 
 def _document(facts: RunFacts, token: str) -> Json:
     """What was recorded about a process."""
-    for one in (facts.workload, *facts.wrappers, facts.root, facts.shim):
-        if one is not None and one["token"] == token:
-            return one
+    for process in (facts.attempt.workload, *facts.attempt.wrappers):
+        if process is not None and process.identity.token == token:
+            return process.to_json()
     return {**ProcessIdentity.parse(token).to_json(), "comm": facts.members.get(token)}
 
 
 def _walk(facts: RunFacts, inner: InnerRuns) -> list[Member]:
     """The live members; none where processes can't be walked."""
-    if here.is_portable():
+    if this_host.is_portable():
         return []
-    shim = None if facts.shim is None else ProcessIdentity.from_json(facts.shim)
+    shim = facts.shim
     if shim is not None and shim.verdict() is not Verdict.SAME:
         shim = None
-    recorded = [one for one in (facts.root, facts.workload, *facts.wrappers) if one is not None]
-    roots = {one["token"]: ProcessIdentity.from_json(one) for one in recorded}
-    roots.update((token, ProcessIdentity.parse(token)) for token in facts.members)
+    roots = [ProcessIdentity.parse(token) for token in facts.named_tree()]
     try:
-        with Tree(roots.values(), reaper=shim, spare=inner.owns) as tree:
+        with Tree(roots, reaper=shim, spare=inner.owns) as tree:
             return tree.walk()
     except HoldfastError:  # the shim ended just now
-        with Tree(roots.values(), spare=inner.owns) as tree:
+        with Tree(roots, spare=inner.owns) as tree:
             return tree.walk()
 
 
@@ -151,7 +152,7 @@ def _live_member(
     token = member.identity.token
     above = {one.identity.pid: one.identity.token for one in live}
     if facts.shim is not None:
-        above.setdefault(int(facts.shim["pid"]), str(facts.shim["token"]))
+        above.setdefault(facts.shim.pid, facts.shim.token)
     role = roles.get(token, Role.DESCENDANT)
     return Seen(role, _as_process(member), "proven alive", above.get(member.ppid))
 

@@ -1,7 +1,7 @@
-"""Looks at every run whose shim is gone: has it adopted or recorded, or says unknown.
+"""Looks at every run whose shim is gone: has it adopted or recorded, or reports it as unknown.
 
 Nothing is recorded here: an adopter takes the run's lock, looks and records, so of two recoveries
-at once only one acts. Processes that merely carry a run's stamp are told, never signalled.
+at once only one acts. Processes that merely carry a run's stamp are reported, never signalled.
 """
 
 from __future__ import annotations
@@ -11,30 +11,31 @@ import time
 
 from holdfast.errors import DamagedRecord, HoldfastError, LaterVersion, LockBusy, RunNotFound
 from holdfast.lean import StrEnum
-from holdfast.manage.launch import start_shim
-from holdfast.manage.standing import Standing, is_restart_due, stand
-from holdfast.manage.steps import together
+from holdfast.manage.info import claimed_name
+from holdfast.manage.operations import together
+from holdfast.manage.starting.launch import start_shim
+from holdfast.manage.state import RunView, view_run
 from holdfast.manage.stopping import stop_run
-from holdfast.manage.suspects import suspects_by_run
+from holdfast.manage.suspects import Suspects
 from holdfast.manage.vanished import find_remains
+from holdfast.process import this_host
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.verdict import Verdict
 from holdfast.record import Record
 from holdfast.run.claims import claim_name
+from holdfast.run.conclusion import is_restart_due
 from holdfast.run.directory import RunDirectory
-from holdfast.run.doubts import doubt_origin, has_summary
 from holdfast.run.facts import RunFacts, State
 from holdfast.run.names import id_seconds
 from holdfast.run.outcomes import Outcome
-from holdfast.shim.found import is_elsewhere
+from holdfast.run.trust import doubt_origin, has_summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from holdfast.manage.steps import Steps
+    from holdfast.manage.operations import Steps
     from holdfast.run.home import Home
-    from holdfast.run.spec import RunSpec
 
     Json = dict[str, Any]
 
@@ -43,10 +44,11 @@ _EMPTY_SECONDS = 60.0  # a directory that is still without a spec after that wil
 
 
 class Action(StrEnum):
-    """What became of a run that nobody supervised."""
+    """What became of a run without a shim."""
 
     ADOPTED = "adopted"
     RESTARTED = "restarted"  # a restart was due
+    WAITING = "waiting again"  # a queued run whose shim was gone
     STOPPED = "stopped"  # an orphan, on request
     RECORDED = "recorded"  # an ending that is proven
     LOST = "lost"
@@ -55,8 +57,8 @@ class Action(StrEnum):
     REMOVED = "removed"  # a directory that never became a run
     STARTING = "starting"  # its launcher is at work
     UNKNOWN = "unknown"
-    UNTOUCHED = "not taken over"  # somebody else did, or the adopter died: look again
-    ENDED = "ended"  # before; only told because of its suspects
+    UNTOUCHED = "not taken over"  # another recovery did, or the adopter died: look again
+    ENDED = "ended"  # before; listed because of its suspects
     ABANDONED = "abandoned"  # removed by force, while some of it could not be killed
     FORGOTTEN = "forgotten"  # the same, and they have gone since
 
@@ -83,7 +85,7 @@ class Recovered(Record):
         return {**self.as_dict(), "suspects": list(self.suspects)}
 
 
-class Word(Record):
+class RecoverRequest(Record):
     """What the user asked for, or vouches for."""
 
     dry_run: bool = False
@@ -101,16 +103,16 @@ def recover_all(
     """Every run that needed looking at, oldest first, and what became of it."""
     if not home.check():
         return []
-    word = Word(dry_run, stop_orphans, other_namespaces_gone)
+    word = RecoverRequest(dry_run, stop_orphans, other_namespaces_gone)
     operations = [_guarded(RunDirectory(home, run_id), word) for run_id in _unfinished(home)]
     found = yield from together(operations, _AT_ONCE)
     recovered: list[Recovered] = [one for one in found if isinstance(one, Recovered)]
     if not dry_run:
-        from holdfast.manage.removal import sweep
+        from holdfast.manage.removal.remove import sweep
 
         sweep(home)
-    told = [*_with_suspects(home, recovered), *_leftover_worktrees(home, dry_run)]
-    return [*told, *_abandoned(home, dry_run)]
+    found_now = [*_with_suspects(home, recovered), *_leftover_worktrees(home, dry_run)]
+    return [*found_now, *_abandoned(home, dry_run)]
 
 
 def _unfinished(home: Home) -> list[str]:
@@ -120,56 +122,45 @@ def _unfinished(home: Home) -> list[str]:
     return [i for i in every if i in marked or not has_summary(RunDirectory(home, i))]
 
 
-def _guarded(directory: RunDirectory, word: Word) -> Steps[Recovered | None]:
+def _guarded(directory: RunDirectory, word: RecoverRequest) -> Steps[Recovered | None]:
     try:
         return (yield from _recover(directory, word))
     except RunNotFound:
         remains = find_remains(directory)
         if remains is not None:
             evidence = remains.evidence
-            return Recovered(directory.id, _name_of(directory), Action.UNKNOWN, evidence)
+            return Recovered(directory.id, claimed_name(directory), Action.UNKNOWN, evidence)
         return None if word.dry_run else _remove_empty(directory)
     except (HoldfastError, OSError) as error:
         evidence = f"{error}: kept, untouched"
-        return Recovered(directory.id, _name_of(directory), Action.UNKNOWN, evidence)
+        return Recovered(directory.id, claimed_name(directory), Action.UNKNOWN, evidence)
 
 
-def _name_of(directory: RunDirectory) -> str | None:
-    from holdfast.manage.info import read_run
-
-    try:
-        return read_run(directory).name
-    except HoldfastError:
-        return None
-
-
-def _recover(directory: RunDirectory, word: Word) -> Steps[Recovered | None]:
-    spec = directory.read_spec()
-    facts, standing = stand(directory, spec)
-    if facts.has_ended and standing.state is State.ENDED:
-        return (yield from _clear(directory, spec, facts, word))
+def _recover(directory: RunDirectory, word: RecoverRequest) -> Steps[Recovered | None]:
+    view = view_run(directory, members=False, closely=False)
+    if view.is_final:
+        return (yield from _clear(view, word))
     if directory.lock_is_held():
         return None  # supervised
-    request = _request(directory, spec, facts, standing, word)
+    request = _request(view, word)
     if request is None:
-        return _told(directory, spec, facts, standing, Action.UNKNOWN)
+        return _reported(view, Action.UNKNOWN)
     if word.dry_run:
-        return _told(directory, spec, facts, standing, _expected(facts, standing, word))
-    sent_before = len(directory.read_signals())
-    if standing.state is State.ORPHANED and word.stop_orphans:
+        return _reported(view, _expected(view, word))
+    sent_before, is_ours = len(directory.read_signals()), True
+    if view.standing.state is State.ORPHANED and word.stop_orphans:
         yield from stop_run(directory)
-    elif standing.state is State.STARTING and not is_restart_due(facts):
-        if not (yield from _adopt_unless_starting(directory, spec.name)):
-            return _told(directory, spec, facts, standing, Action.STARTING)
+    elif view.standing.state is State.STARTING and not _is_restart_due(view.facts):
+        if not (yield from _adopt_unless_starting(directory, view.spec.name)):
+            return _reported(view, Action.STARTING)
     else:
-        yield from start_shim("adopt", directory.path, request)
-    return _became(directory, spec, facts, sent_before)
+        is_ours = (yield from start_shim("adopt", directory.path, request)) == ""
+    return _became(view, sent_before, is_ours)
 
 
-def _clear(
-    directory: RunDirectory, spec: RunSpec, facts: RunFacts, word: Word
-) -> Steps[Recovered | None]:
+def _clear(view: RunView, word: RecoverRequest) -> Steps[Recovered | None]:
     """The ending is recorded; its shim died before the summary, or before the marker was moved."""
+    directory, spec = view.directory, view.spec
     is_clear = has_summary(directory) and not directory.is_marked_active()
     alien = doubt_origin(directory, spec) is not None
     if is_clear or alien or directory.lock_is_held():
@@ -177,7 +168,7 @@ def _clear(
     if not word.dry_run:
         yield from start_shim("adopt", directory.path)
     return Recovered(
-        spec.id, spec.name, Action.CLEARED, "its ending was recorded", outcome=facts.outcome
+        spec.id, spec.name, Action.CLEARED, "its ending was recorded", outcome=view.facts.outcome
     )
 
 
@@ -193,41 +184,50 @@ def _adopt_unless_starting(directory: RunDirectory, name: str) -> Steps[bool]:
     return True
 
 
-def _request(
-    directory: RunDirectory, spec: RunSpec, facts: RunFacts, standing: Standing, word: Word
-) -> Json | None:
-    """What the adopter is told; None: it must not try."""
-    if standing.state is not State.UNKNOWN:
+def _request(view: RunView, word: RecoverRequest) -> Json | None:
+    """The adopter's request; None: it must not try."""
+    facts, spec = view.facts, view.spec
+    if view.standing.state is not State.UNKNOWN:
         return {}
-    if not word.other_namespaces_gone or doubt_origin(directory, spec) is not None:
+    if not word.other_namespaces_gone or doubt_origin(view.directory, spec) is not None:
         return None
-    launcher = None if facts.root is not None else spec.launcher
-    named = [one for one in (facts.root, facts.workload, launcher) if one is not None]
-    for identity in map(ProcessIdentity.from_json, named):
-        if identity.verdict() is Verdict.UNKNOWN and not is_elsewhere(identity):
+    root = facts.attempt.root or ProcessIdentity.from_json(spec.launcher)
+    for identity in (root, facts.attempt.workload_identity):
+        if identity is None:
+            continue
+        if identity.verdict() is Verdict.UNKNOWN and not this_host.is_elsewhere(identity):
             return None
     return {"other_namespaces_gone": True}
 
 
-def _expected(facts: RunFacts, standing: Standing, word: Word) -> Action:
+def _expected(view: RunView, word: RecoverRequest) -> Action:
     """What would be done."""
-    if standing.state is State.UNKNOWN:
-        return Action.LOST if facts.root is not None else Action.NEVER_STARTED
-    if standing.state is State.STARTING:
-        return Action.RESTARTED if is_restart_due(facts) else Action.STARTING
-    if standing.state is State.ORPHANED:
+    state, facts = view.standing.state, view.facts
+    if state is State.UNKNOWN:
+        return Action.LOST if facts.attempt.root is not None else Action.NEVER_STARTED
+    if state is State.QUEUED:
+        return Action.WAITING
+    if state is State.STARTING:
+        return Action.RESTARTED if _is_restart_due(facts) else Action.STARTING
+    if state is State.ORPHANED:
         return Action.STOPPED if word.stop_orphans else Action.ADOPTED
-    return _BY_OUTCOME.get(standing.outcome or Outcome.LOST, Action.RECORDED)
+    return _BY_OUTCOME.get(view.standing.outcome or Outcome.LOST, Action.RECORDED)
 
 
-def _became(
-    directory: RunDirectory, spec: RunSpec, before: RunFacts, sent_before: int
-) -> Recovered:
-    facts, standing = stand(directory, spec)
-    sent = directory.read_signals()[sent_before:]
-    told = _told(directory, spec, facts, standing, _action(directory, facts, standing, before))
+def _is_restart_due(facts: RunFacts) -> bool:
+    return is_restart_due(facts, this_host.place().boot_id)
+
+
+def _became(before: RunView, sent_before: int, is_ours: bool) -> Recovered | None:
+    """What the adopter made of it: it was ready, or gone, before this look. None: one that another
+    recovery started at the same time supervises it."""
+    view = view_run(before.directory, since=before, members=False)
+    action = _action(view, before.facts)
+    if action in (Action.ADOPTED, Action.RESTARTED) and not is_ours:
+        return None
+    sent = view.directory.read_signals()[sent_before:]
     delivered = sum(1 for row in sent if row.get("fate") == "delivered")
-    return told.replace(signals=delivered)
+    return _reported(view, action).replace(signals=delivered)
 
 
 _BY_OUTCOME = {
@@ -237,32 +237,35 @@ _BY_OUTCOME = {
 }
 
 
-def _action(
-    directory: RunDirectory, facts: RunFacts, standing: Standing, before: RunFacts
-) -> Action:
+def _action(view: RunView, before: RunFacts) -> Action:
+    facts = view.facts
     if facts.has_ended:
         return _BY_OUTCOME.get(facts.outcome or Outcome.LOST, Action.RECORDED)
-    if standing.state is State.UNKNOWN:
+    if view.standing.state is State.UNKNOWN:
         return Action.UNKNOWN
-    if not directory.lock_is_held() or facts.shim == before.shim:
+    if not view.directory.lock_is_held() or facts.shim == before.shim:
         return Action.UNTOUCHED
-    return Action.RESTARTED if facts.attempt > before.attempt else Action.ADOPTED
+    if before.waits_to_begin:
+        return Action.WAITING
+    return Action.RESTARTED if facts.attempt.number > before.attempt.number else Action.ADOPTED
 
 
-def _told(
-    directory: RunDirectory, spec: RunSpec, facts: RunFacts, standing: Standing, action: Action
-) -> Recovered:
-    ending = facts.ending or {}
-    supervised = action in (Action.ADOPTED, Action.RESTARTED) and directory.lock_is_held()
+def _reported(view: RunView, action: Action) -> Recovered:
+    facts, standing, shim = view.facts, view.standing, view.facts.shim
+    meant = facts.attempt.workload or facts.attempt.root
+    supervised = (
+        action in (Action.ADOPTED, Action.RESTARTED, Action.WAITING)
+        and view.directory.lock_is_held()
+    )
     return Recovered(
-        id=spec.id,
-        name=spec.name,
+        id=view.spec.id,
+        name=view.spec.name,
         action=action,
         evidence=standing.evidence,
         outcome=standing.outcome,
-        exit_code=ending.get("exit_code"),
-        shim=facts.shim if supervised else None,
-        workload=facts.workload or facts.root,
+        exit_code=(facts.ending or {}).get("exit_code"),
+        shim=shim.to_json() if supervised and shim is not None else None,
+        workload=None if meant is None else meant.to_json(),
     )
 
 
@@ -274,8 +277,8 @@ def _remove_empty(directory: RunDirectory) -> Recovered | None:
         return None
     if time.time() - max(changed, id_seconds(directory.id)) < _EMPTY_SECONDS:
         return None
-    from holdfast.manage.removal import remove_unmade
-    from holdfast.manage.worktree_notes import is_being_made
+    from holdfast.manage.removal.remove import remove_unmade
+    from holdfast.manage.worktrees.notes import is_being_made
 
     if is_being_made(directory.home, directory.id):
         return None  # a checkout can take long
@@ -289,15 +292,15 @@ def _leftover_worktrees(home: Home, dry_run: bool) -> list[Recovered]:
     """Worktrees that were made for runs that never came to be."""
     if not os.path.isdir(f"{home.path}/worktrees"):
         return []
-    from holdfast.manage.worktrees import find_leftovers, remove_leftover
+    from holdfast.manage.worktrees.checkout import find_leftovers, remove_leftover
 
     told = []
     for leftover in find_leftovers(home):
         evidence = f"a worktree of {leftover.worktree.branch} whose launcher died"
-        action = Action.REMOVED if leftover.why_kept is None else Action.UNKNOWN
+        action = Action.UNKNOWN if leftover.lost else Action.REMOVED
         try:
-            if leftover.why_kept is not None:
-                evidence += f"; kept: {leftover.why_kept}"
+            if leftover.lost:
+                evidence += f"; kept: {'; '.join(leftover.lost)}"
             elif not dry_run:
                 remove_leftover(home, leftover)
         except HoldfastError as error:
@@ -307,8 +310,8 @@ def _leftover_worktrees(home: Home, dry_run: bool) -> list[Recovered]:
 
 
 def _abandoned(home: Home, dry_run: bool) -> list[Recovered]:
-    """Processes of runs that were removed by force; whoever is proven gone is forgotten."""
-    from holdfast.manage.abandoned import forget_gone, look_at_abandoned
+    """Processes of runs that were removed by force; those proven gone are forgotten."""
+    from holdfast.manage.removal.abandoned import forget_gone, look_at_abandoned
 
     told = [
         Recovered(
@@ -326,23 +329,21 @@ def _abandoned(home: Home, dry_run: bool) -> list[Recovered]:
 
 
 def _with_suspects(home: Home, recovered: list[Recovered]) -> list[Recovered]:
-    """Who carries the stamp of a run that has ended is told, and left alone."""
-    by_run = suspects_by_run(home)
-    known = {one.id for one in recovered}
+    """Processes with the stamp of a run that has ended are reported, and left alone."""
+    suspects = Suspects(home)
     told = [
-        one.replace(suspects=tuple(by_run.get(one.id, ()))) if one.action in _OVER else one
+        one.replace(suspects=tuple(suspects.of(one.id))) if one.action in _OVER else one
         for one in recovered
     ]
-    for run_id, suspects in by_run.items():
-        if run_id in known:
+    looked_at = {one.id for one in recovered}
+    for run_id in suspects.runs():
+        if run_id in looked_at:
             continue
         try:
-            directory = RunDirectory(home, run_id)
-            spec = directory.read_spec()
-            facts, standing = stand(directory, spec)
+            view = view_run(RunDirectory(home, run_id), members=False, closely=False)
         except (LaterVersion, DamagedRecord, RunNotFound, OSError):
             continue
-        if standing.state is State.ENDED:
-            one = _told(directory, spec, facts, standing, Action.ENDED)
-            told.append(one.replace(suspects=tuple(suspects)))
+        strange = suspects.of(run_id) if view.standing.state is State.ENDED else []
+        if strange:
+            told.append(_reported(view, Action.ENDED).replace(suspects=tuple(strange)))
     return sorted(told, key=lambda one: one.id)

@@ -6,10 +6,12 @@ value; what is raised is what could not be done.
 
 from __future__ import annotations
 
-from holdfast.errors import NoStdin, Unavailable, WrongUse
-from holdfast.manage.request import StartRequest, check_tags
-from holdfast.manage.starting import start_run
-from holdfast.manage.steps import run_steps
+from holdfast.errors import RunNotFound
+from holdfast.manage.operations import run_steps
+from holdfast.manage.run import Run
+from holdfast.manage.starting.request import StartRequest, check_tags
+from holdfast.manage.starting.start import start_run
+from holdfast.options import PLACING
 from holdfast.run.directory import RunDirectory
 from holdfast.run.home import Home
 
@@ -19,15 +21,22 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Any
 
-    from holdfast.manage.events import Event
+    from holdfast.errors import HoldfastError
+    from holdfast.manage.doctor.checks import Diagnosis
     from holdfast.manage.info import RunInfo
+    from holdfast.manage.operations import Steps
+    from holdfast.manage.queueing.view import QueueInfo
+    from holdfast.manage.reading.events import Event
     from holdfast.manage.recovery import Recovered
-    from holdfast.manage.steps import Steps
-    from holdfast.process.tree import Cleanup
-    from holdfast.run.output import Chunk
+    from holdfast.manage.removal.retention import Cleaned
+    from holdfast.manage.selection import Either, Tags
+    from holdfast.manage.usage.totals import Usage
 
     Infos = list[RunInfo]  # inside the class, `list` is its own method
     Findings = list[Recovered]
+    Removals = list[Cleaned]
+    Started = list["Run | HoldfastError"]
+    Queues = list[QueueInfo]
 
 
 def _log_notice(text: str) -> None:
@@ -61,60 +70,127 @@ class Runs:
         **options: Any,
     ) -> Run:
         """Start a supervised run; returns when the command runs, or has failed to start."""
-        steps = self.start_steps(argv, name=name, key=key, stdin=stdin, replace=replace, **options)
-        return self.run_of(run_steps(steps))
+        steps = self._start_steps(argv, name=name, key=key, stdin=stdin, replace=replace, **options)
+        return self._run_of(run_steps(steps))
 
-    def start_steps(self, argv: Sequence[str], **options: Any) -> Steps[RunDirectory]:
+    def _start_steps(self, argv: Sequence[str], **options: Any) -> Steps[RunDirectory | Run]:
         """The same as an operation that both kinds of caller can drive."""
+        preset = options.pop("preset", None)
+        if preset is not None:
+            from holdfast.manage.starting.config import layered, preset_names
+
+            options = layered(options, preset_names(preset))
+        if any(options.get(name) is not None for name in PLACING):
+            from holdfast.manage.starting.elsewhere import start_elsewhere
+
+            options["tags"] = {**self.tags, **check_tags(options.get("tags"))}
+            return start_elsewhere(self, argv, options)
+        return self._start_here(argv, **options)
+
+    def _start_here(self, argv: Sequence[str], **options: Any) -> Steps[RunDirectory]:
+        """On this machine."""
         options["tags"] = {**self.tags, **check_tags(options.get("tags"))}
         return start_run(self.home, StartRequest(argv, **options), self._notice)
 
+    def start_many(
+        self,
+        requests: Sequence[Sequence[str] | Mapping[str, Any]],
+        *,
+        name: str | None = None,
+        key: str | None = None,
+        **defaults: Any,
+    ) -> Started:
+        """Start several runs: each one's run, or its error, in the order given.
+
+        A request is a command's words, or a mapping of `start`'s keywords with `argv` (or
+        `command`); `defaults` hold where it does not say otherwise. What can't be used is raised
+        before anything is started. `name` is numbered. With a `key` the call can be repeated: what
+        was started before is returned, not started again.
+        """
+        steps = self._start_many_steps(requests, name=name, key=key, **defaults)
+        return [
+            self._run_of(started) if isinstance(started, RunDirectory) else started
+            for started in run_steps(steps)
+        ]
+
+    def _start_many_steps(self, requests: Sequence[Any], **given: Any) -> Steps[Any]:
+        from holdfast.manage.starting.batch import start_many_steps
+
+        given["tags"] = {**self.tags, **check_tags(given.get("tags"))}
+        return start_many_steps(self.home, self._notice, requests, **given)
+
     def get(self, ref: str) -> Run:
-        """A run by name, id, or the beginning of an id."""
+        """A run by name, id, or the beginning of an id; here, or placed elsewhere from here."""
+        from holdfast.manage.starting.elsewhere import fleet, has_shared_ledger, leads_elsewhere
         from holdfast.run.references import resolve
 
         self.home.check()
-        return Run(self, resolve(self.home, ref))
+        if leads_elsewhere(self.home):
+            return fleet().find(self, ref)
+        try:
+            return Run(self, resolve(self.home, ref))
+        except RunNotFound:
+            if not has_shared_ledger():
+                raise
+            return fleet().find(self, ref)
 
     def list(
         self,
         *,
         active: bool | None = None,
-        outcome: str | None = None,
-        tags: Mapping[str, str] | None = None,
+        state: Either = None,
+        outcome: Either = None,
+        agent: Either = None,
+        name: Either = None,
+        tags: Tags | None = None,
         since: float | None = None,
         limit: int | None = None,
     ) -> Infos:
-        """Runs, newest first. `since`: seconds since the epoch; ended before that is left out."""
-        from holdfast.manage.listing import list_runs
+        """Runs, newest first. `since`: seconds since the epoch; ended before that is left out.
 
-        wanted = {**self.tags, **(tags or {})}
-        return list_runs(
-            self.home, active=active, outcome=outcome, tags=wanted, since=since, limit=limit
+        A selector is a text, or several of which any will do; `name` is a glob; a tag of None has
+        any value. Different selectors must all hold.
+        """
+        from holdfast.manage.listing import list_runs
+        from holdfast.manage.selection import Selection
+
+        selection = Selection.of(
+            active=active,
+            state=state,
+            outcome=outcome,
+            agent=agent,
+            name=name,
+            tags={**self.tags, **(tags or {})},
+            since=since,
         )
+        return list_runs(self.home, selection, limit=limit)
 
     def wait(
         self,
         runs: Sequence[Run | str],
         *,
         any: bool = False,  # noqa: A002 - the contract's word
-        timeout: float | None = None,
+        timeout: float | str | None = None,
     ) -> Infos:
         """Wait until all of the runs (or one) have ended; in the order given."""
-        infos: Infos = run_steps(self.wait_steps(runs, any_of=any, timeout=timeout))
+        infos: Infos = run_steps(self._wait_steps(runs, any_of=any, timeout=timeout))
         return infos
 
-    def wait_steps(
-        self, runs: Sequence[Run | str], *, any_of: bool, timeout: float | None
+    def _wait_steps(
+        self, runs: Sequence[Run | str], *, any_of: bool, timeout: float | str | None
     ) -> Steps[Infos]:
         from holdfast.manage.waiting import wait_for_runs
 
-        directories = [(run if isinstance(run, Run) else self.get(run)).directory for run in runs]
-        return wait_for_runs(directories, any_of=any_of, timeout=timeout)
+        found = [run if isinstance(run, Run) else self.get(run) for run in runs]
+        if any(run.is_elsewhere for run in found):
+            from holdfast.manage.starting.elsewhere import fleet
+
+            return fleet().wait_steps(found, any_of=any_of, timeout=timeout)
+        return wait_for_runs([run.directory for run in found], any_of=any_of, timeout=timeout)
 
     def events(self, since: str | None = None, follow: bool = True) -> Iterator[Event]:
         """The facts of all runs, oldest first, each with a cursor to go on from."""
-        from holdfast.manage.events import all_events
+        from holdfast.manage.reading.events import all_events
 
         return all_events(self.home, since=since, follow=follow, tags=self.tags)
 
@@ -125,109 +201,47 @@ class Runs:
         found: Findings = run_steps(recover_all(self.home, dry_run=dry_run))
         return found
 
-    def run_of(self, directory: RunDirectory) -> Run:
-        return Run(self, directory.id)
+    def clean(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: float | str | None = None,
+        max_bytes: int | str | None = None,
+        dry_run: bool = False,
+    ) -> Removals:
+        """Remove ended runs over a limit; without any, over those of config.toml.
 
+        Only the runs within the scope of `tags` are counted, and removed.
+        """
+        from holdfast.manage.removal.retention import clean, limits
+        from holdfast.manage.selection import Selection
 
-class Run:
-    """One run, by its id. Holds nothing open: look as often as you like."""
+        rules = limits(keep, older_than, max_bytes)
+        return clean(self.home, rules, dry_run=dry_run, among=Selection.of(tags=self.tags))
 
-    def __init__(self, runs: Runs, run_id: str) -> None:
-        self._runs = runs
-        self.directory = RunDirectory(runs.home, run_id)
+    def usage(self, *, since: float | None = None, by: str | None = None) -> Usage:
+        """Tokens, cost and CPU time; `since` as in `list`, `by`: agent, tag or day."""
+        from holdfast.manage.usage.totals import usage_of
 
-    def __repr__(self) -> str:
-        return f"Run({self.id!r})"
+        return usage_of(self.home, self.tags, since=since, by=by)
 
-    @property
-    def id(self) -> str:
-        return self.directory.id
+    def doctor(self, *, agents: bool = False) -> Diagnosis:
+        """What this machine can prove and enforce, tried by a process of its own."""
+        diagnosis: Diagnosis = run_steps(self._doctor_steps(agents))
+        return diagnosis
 
-    def info(self) -> RunInfo:
-        """All that is known, at one look."""
-        from holdfast.manage.info import read_run
+    def _doctor_steps(self, agents: bool) -> Steps[Diagnosis]:
+        from holdfast.manage.doctor.checks import read_diagnosis
+        from holdfast.manage.starting.launch import examine_apart
 
-        return read_run(self.directory)
+        return read_diagnosis((yield from examine_apart(self.home.path, agents)))
 
-    def wait(self, timeout: float | None = None) -> RunInfo:
-        """Wait for the end; the info of a run that has not ended when the time is up."""
-        return self._runs.wait([self], timeout=timeout)[0]
+    def queues(self) -> Queues:
+        """Every queue of the home: its limit, who is active, who waits and why."""
+        from holdfast.manage.queueing.view import list_queues
 
-    def stop(self, grace: float | None = None, signal: str | None = None) -> Cleanup:
-        """Stop the whole tree; over when it is empty. Of a run that has ended, what it left."""
-        from holdfast.manage.stopping import stop_run
-        from holdfast.process.tree import Cleanup
+        self.home.check()
+        return list_queues(self.home)
 
-        stopped = run_steps(stop_run(self.directory, grace_seconds=grace, signal=signal))
-        return stopped.cleanup or Cleanup()
-
-    def send(self, data: bytes) -> None:
-        """Write to the run's stdin."""
-        run_steps(self.send_steps(data))
-
-    def send_steps(self, data: bytes) -> Steps[None]:
-        import base64
-
-        from holdfast.manage.link import reach
-        from holdfast.manage.stopping import refuse_unproven
-
-        refuse_unproven(self.directory)
-        link = yield from reach(self.directory)
-        if link is None:
-            raise Unavailable(
-                f"run {self.id} has no shim to send through: {self.info().evidence}",
-                hint=f"holdfast recover, if {self.id} is orphaned",
-            )
-        with link:
-            encoded = base64.b64encode(data).decode("ascii")
-            answer = yield from link.ask({"do": "send", "base64": encoded})
-        if answer is None:
-            raise Unavailable(f"the shim of run {self.id} does not answer", hint="try again")
-        if answer.get("code") == "no-stdin":
-            raise NoStdin(
-                f"run {self.id} was started without a stdin to write to",
-                hint="start it with --pty or --stdin pipe",
-            )
-        if not answer.get("ok"):
-            raise Unavailable(f"run {self.id}: {answer.get('error')}", hint="try again later")
-
-    def output(self, since_byte: int = 0, tail: int | None = None) -> bytes:
-        """What the run has written so far: from a byte on, or its last lines."""
-        if since_byte < 0:
-            raise WrongUse("since_byte counts from the start of the output", hint="use tail=N")
-        from holdfast.run.output import read_from
-
-        path, kept = self.directory.output_path, self.directory.first_kept_byte()
-        found = read_from(path, since_byte, tail=tail, first_kept=kept)
-        return b"".join(chunk.data for chunk in found)
-
-    def follow(self, since_byte: int = 0) -> Iterator[Chunk]:
-        """The output from a byte on, as it comes, until the run has ended."""
-        from holdfast.manage.following import OutputStream, chunks
-
-        return chunks(OutputStream(self.directory, since_byte))
-
-    def lines(self) -> Iterator[bytes]:
-        """The same as whole lines without their newline; the last may be unfinished."""
-        from holdfast.manage.following import Lines
-
-        lines = Lines()
-        for chunk in self.follow():
-            yield from lines.of(chunk)
-        yield from lines.rest()
-
-    def is_over(self) -> bool:
-        """Whether nothing more will be written: an ending is recorded, or nobody is alive."""
-        return not self.info().is_active
-
-    def resume(self, prompt: str | None = None) -> Run:
-        """Go on with the agent's session as a new run, once the old tree is proven gone."""
-        from holdfast.manage.resuming import resume_steps
-
-        return self._runs.run_of(run_steps(resume_steps(self._runs, self.directory, prompt)))
-
-    def rerun(self, **changes: Any) -> Run:
-        """The same command again, as a new run."""
-        from holdfast.manage.resuming import rerun_steps
-
-        return self._runs.run_of(run_steps(rerun_steps(self._runs, self.directory, changes)))
+    def _run_of(self, started: RunDirectory | Run) -> Run:
+        return started if isinstance(started, Run) else Run(self, started.id)

@@ -7,25 +7,29 @@ from __future__ import annotations
 
 import os
 
-from holdfast.errors import HoldfastError, IdentityUnproven, Unavailable
-from holdfast.manage.launch import start_shim
-from holdfast.manage.link import Link, open_link
-from holdfast.manage.standing import Standing, read_facts, stand
-from holdfast.manage.steps import Wait, room_for
+from holdfast.errors import HoldfastError, IdentityUnproven, Refused, Unavailable
+from holdfast.lean import read_json
+from holdfast.manage.operations import Wait, room_for
+from holdfast.manage.shim_client import Link, open_link
+from holdfast.manage.starting.launch import start_shim
+from holdfast.manage.state import RunView, Standing, read_facts, view_run
 from holdfast.manage.vanished import refuse_vanished
 from holdfast.process.clock import boottime
 from holdfast.process.identity import ProcessIdentity
-from holdfast.process.tree import Cleanup
+from holdfast.process.tree_stop import Cleanup
 from holdfast.process.verdict import Verdict
 from holdfast.record import Record
+from holdfast.run.event_log import LoggedEvent
+from holdfast.run.events import Kind
 from holdfast.run.facts import RunFacts, State
-from holdfast.shim.inner import InnerRuns
+from holdfast.run.inner_runs import InnerRuns
+from holdfast.run.units import seconds_given
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from holdfast.manage.steps import Steps
+    from holdfast.manage.operations import Steps
     from holdfast.run.directory import RunDirectory
 
 _CLEAN_UP_SECONDS = 15.0  # beyond the grace: freezing, killing, settling
@@ -38,9 +42,15 @@ _MOST_ADOPTERS = 3  # of which each died, or lost the run to another that died
 class Stopped(Record):
     """What a stop came to."""
 
-    was_over: bool  # it had ended before, and nobody was left to be struck
-    cleanup: Cleanup | None  # None: nothing was recorded about a clean-up
-    had_ended: bool = False  # before, but something of it was left, and was struck now
+    was_over: bool  # it had ended before, and nothing was left to be signalled
+    view: RunView  # the run after it
+    had_ended: bool = False  # before, but something of it was left, and was signalled now
+
+    @property
+    def cleanup(self) -> Cleanup | None:
+        """What was recorded about the clean-up; None: nothing."""
+        recorded = self.view.facts.cleanup
+        return None if recorded is None else Cleanup.from_json(recorded)
 
 
 def stops_at_once() -> int:
@@ -51,16 +61,20 @@ def stops_at_once() -> int:
 def stop_run(
     directory: RunDirectory,
     *,
-    grace_seconds: float | None = None,
+    grace_seconds: float | str | None = None,
     signal: str | None = None,
     cause: str = "user",
+    view: RunView | None = None,
 ) -> Steps[Stopped]:
-    """Stop the run's whole tree. IdentityUnproven when nobody can tell what is alive.
+    """Stop the run's whole tree. IdentityUnproven when it is not known what is alive.
 
     Of a run that has ended: what survived it, or was kept (`--leftovers keep`); its ending stays.
-    RunNotFound when it is removed meanwhile: then nothing of it was alive.
+    RunNotFound when it is removed meanwhile: then nothing of it was alive. `view`: a look of a
+    moment ago, with its members.
     """
-    steps = _stop(directory, grace_seconds, signal, cause)
+    grace = None if grace_seconds is None else seconds_given(grace_seconds, "grace")
+    request = {"grace_seconds": grace, "signal": signal, "cause": cause, "by": _us()}
+    steps = _stop(directory, request, view)
     try:
         return (yield from steps)
     except (HoldfastError, OSError):
@@ -70,50 +84,50 @@ def stop_run(
         raise directory.not_found() from None
 
 
-def _stop(
-    directory: RunDirectory, grace_seconds: float | None, signal: str | None, cause: str
-) -> Steps[Stopped]:
-    request = {"grace_seconds": grace_seconds, "signal": signal, "cause": cause, "by": _us()}
-    spec = directory.read_spec()
-    grace = spec.wanted.grace_seconds if grace_seconds is None else grace_seconds
+def _stop(directory: RunDirectory, request: dict[str, Any], view: RunView | None) -> Steps[Stopped]:
     was_over = True
     adopters = asked = 0
     reason: str | None = None
-    while adopters < _MOST_ADOPTERS:
-        facts, standing = stand(directory, spec)
-        if facts.has_ended:
-            if was_over and _has_survivors(facts):
-                return (yield from _stop_the_rest(directory, request, 0))
-            if was_over and standing.state is State.ENDED and _has_leftovers(directory, facts):
-                polite = {"signal": signal or spec.wanted.stop_signal, "grace_seconds": grace}
-                return (yield from _stop_the_rest(directory, {**request, **polite}, grace))
-            return Stopped(was_over, cleanup_of(facts))
-        if standing.state is State.UNKNOWN:
-            raise unproven(directory.id, standing)
-        was_over = standing.state is State.ENDED
+    view = view or view_run(directory, closely=False)
+    while not view.facts.has_ended:
+        if view.standing.state is State.UNKNOWN:
+            raise unproven(directory.id, view.standing)
+        if adopters >= _MOST_ADOPTERS:
+            raise _not_taken_over(directory, reason)
+        was_over = view.standing.state is State.ENDED
         if not directory.lock_is_held():
             adopters += 1
-            reason = yield from _adopt(directory, {"stop": request}, facts, grace)
-        elif asked >= _MOST_ASKED or not (yield from _ask(directory, request, grace)):
+            reason = yield from _adopt(view, {"stop": request}, _grace(view, request))
+        elif asked >= _MOST_ASKED or not (yield from _ask(view, request)):
             # It does not answer; or it answers, says that it stops, and never comes to an end.
             adopters += 1
-            reason = yield from _adopt(directory, {"hung": True, "stop": request}, facts, 0)
+            reason = yield from _adopt(view, {"hung": True, "stop": request}, 0)
         asked += 1
-        facts = stand(directory, spec)[0]
-        if not facts.has_ended and _has_survivors(facts):
-            return Stopped(False, cleanup_of(facts))  # named, not done
-    raise Unavailable(
-        f"run {directory.id} could not be stopped: whoever takes it over dies"
-        + ("" if reason is None else f" of {reason}"),
+        # The one look that tells what came of it: only now is the shim done, or gone.
+        view = view_run(directory, since=view, closely=False)
+        if not view.facts.has_ended and _has_survivors(view.facts):
+            return Stopped(False, view)  # named, not done
+    return (yield from _stop_the_rest(view, request)) if was_over else Stopped(False, view)
+
+
+def _grace(view: RunView, request: dict[str, Any]) -> float:
+    asked: float | None = request["grace_seconds"]
+    return view.spec.wanted.grace_seconds if asked is None else asked
+
+
+def _not_taken_over(directory: RunDirectory, reason: str | None) -> Unavailable:
+    return Unavailable(
+        f"run {directory.id} could not be stopped: its supervisor is gone, and a new one failed"
+        + (f": {reason}" if reason else ""),
         hint=f"holdfast status {directory.id}; try again",
         run=directory.id,
     )
 
 
 def is_removed(directory: RunDirectory) -> Steps[bool]:
-    """Whether a run that vanished was removed, by one who made sure that nothing of it is alive.
+    """Whether a run that vanished was removed by Holdfast, so that nothing of it is alive.
 
-    Its marker goes a moment later; where somebody deleted the directory, it stays.
+    Its marker goes a moment later; where only the directory was deleted, it stays.
     """
     deadline = boottime() + _MARKER_SECONDS
     while directory.is_marked_active() and boottime() < deadline:
@@ -121,21 +135,31 @@ def is_removed(directory: RunDirectory) -> Steps[bool]:
     return not directory.is_marked_active()
 
 
-def _stop_the_rest(
-    directory: RunDirectory, request: dict[str, Any], grace: float
-) -> Steps[Stopped]:
-    """Have those struck that an ended run has left."""
+def _stop_the_rest(view: RunView, request: dict[str, Any]) -> Steps[Stopped]:
+    """Stop what an ended run has left: survivors at once, kept leftovers with their grace."""
+    if _has_survivors(view.facts):
+        return (yield from _stop_left(view, request, 0))
+    if view.is_final and _has_leftovers(view):
+        grace = _grace(view, request)
+        signal = request["signal"] or view.spec.wanted.stop_signal
+        polite = {**request, "signal": signal, "grace_seconds": grace}
+        return (yield from _stop_left(view, polite, grace))
+    return Stopped(True, view)
+
+
+def _stop_left(view: RunView, request: dict[str, Any], grace: float) -> Steps[Stopped]:
+    directory = view.directory
     yield from _await_release(directory, _PING_SECONDS)  # its shim may be about to end
     yield from start_shim("adopt", directory.path, {"stop": request})
     yield from _await_release(directory, grace + _CLEAN_UP_SECONDS)
-    facts = read_facts(directory)
-    if not _has_survivors(facts) and _has_leftovers(directory, facts):
+    view = view_run(directory, since=view)
+    if not _has_survivors(view.facts) and _has_leftovers(view):
         raise Unavailable(
-            f"what run {directory.id} left could not be stopped: nobody took it over",
+            f"what run {directory.id} left could not be stopped: no supervisor could be started",
             hint=f"holdfast tree {directory.id}; try again",
             run=directory.id,
         )
-    return Stopped(False, cleanup_of(facts), had_ended=True)
+    return Stopped(False, view, had_ended=True)
 
 
 def _await_release(directory: RunDirectory, seconds: float) -> Steps[None]:
@@ -144,21 +168,22 @@ def _await_release(directory: RunDirectory, seconds: float) -> Steps[None]:
         yield Wait((), 0.02)
 
 
-def _adopt(
-    directory: RunDirectory, request: dict[str, Any], before: RunFacts, grace: float
-) -> Steps[str | None]:
+def _adopt(view: RunView, request: dict[str, Any], grace: float) -> Steps[str | None]:
     """Have the run taken over and stopped; over when it has ended, or the adopter is gone.
 
     What the adopter says that it failed of, if anything.
     """
+    directory = view.directory
     reason = yield from start_shim("adopt", directory.path, request)
-    if read_facts(directory).shim != before.shim:  # else the adopter died, or was not first
+    # Another shim than before: else the adopter died, or was not first.
+    if read_facts(directory).shim != view.facts.shim:
         yield from _await_end(directory, grace + _CLEAN_UP_SECONDS)
     return reason
 
 
-def _ask(directory: RunDirectory, request: dict[str, Any], grace: float) -> Steps[bool]:
+def _ask(view: RunView, request: dict[str, Any]) -> Steps[bool]:
     """Ask the shim; False when it does not answer, though it holds the lock."""
+    directory = view.directory
     link = open_link(directory.path)
     if link is None:
         # Between taking the lock and listening, or just gone: look again in a moment.
@@ -168,7 +193,11 @@ def _ask(directory: RunDirectory, request: dict[str, Any], grace: float) -> Step
         answer = yield from link.ask({**request, "do": "stop", "wait": True})
         if answer is None:
             return not directory.lock_is_held()
-        return (yield from _await_hang_up(directory, link, grace + _CLEAN_UP_SECONDS))
+        if _has_survivors(view.facts):
+            return True  # of an earlier stop: they are named while the shim tries again
+        return (
+            yield from _await_hang_up(directory, link, _grace(view, request) + _CLEAN_UP_SECONDS)
+        )
 
 
 def _listens_soon(directory: RunDirectory) -> Steps[bool]:
@@ -183,18 +212,28 @@ def _listens_soon(directory: RunDirectory) -> Steps[bool]:
 
 
 def _await_hang_up(directory: RunDirectory, link: Link, seconds: float) -> Steps[bool]:
-    """True when the shim is gone, or has done what it could; False when it hangs."""
+    """True when the shim is gone, or has done what it could; False when it hangs.
+
+    The link tells all that the shim records from now on: nothing has to be read for that.
+    """
     deadline = boottime() + seconds
-    while True:
-        ready = yield Wait((link.fd,), max(0.0, min(deadline - boottime(), 1.0)))
-        if ready and not link.drain():
+    while not any(map(_names_survivors, link.take_lines())):
+        left = deadline - boottime()
+        if left <= 0:
+            return (yield from answers(directory))
+        ready = yield Wait((link.fd,), left)
+        if ready and not link.receive():
             return True
-        if boottime() < deadline:
-            facts = stand(directory, directory.read_spec())[0]
-            if facts.cleanup is not None and facts.cleanup.get("survivors"):
-                return True
-            continue
-        return (yield from answers(directory))
+    return True
+
+
+def _names_survivors(line: bytes) -> bool:
+    """Whether an event's line is the end of a clean-up that left survivors."""
+    try:
+        event = LoggedEvent.from_json(read_json(str(line, "utf-8")))
+    except (ValueError, RecursionError):  # of a later version
+        return False
+    return event.kind is Kind.CLEANED and bool(event.facts.get("survivors"))
 
 
 def answers(directory: RunDirectory) -> Steps[bool]:
@@ -216,20 +255,29 @@ def _await_end(directory: RunDirectory, seconds: float) -> Steps[None]:
             continue
         with link:
             yield from link.ask({"do": "subscribe"})
-            yield from _await_hang_up(directory, link, deadline - boottime())
+            # What was recorded before does not come over the link.
+            if not _has_survivors(read_facts(directory)):
+                yield from _await_hang_up(directory, link, deadline - boottime())
         return
 
 
 def refuse_unproven(directory: RunDirectory) -> None:
-    """For whoever acts on a run's processes: nothing is done on the word of a doubted record."""
+    """Raise for a doubted record: no process is signalled because of what it says. A queued run
+    has none."""
     refuse_vanished(directory)
-    standing = stand(directory, directory.read_spec())[1]
+    standing = view_run(directory, members=False, closely=False).standing
     if standing.state is State.UNKNOWN:
         raise unproven(directory.id, standing)
+    if standing.state is State.QUEUED:
+        raise Refused(
+            f"run {directory.id} is queued: nothing of it runs yet",
+            hint=f"holdfast wait {directory.id}; holdfast stop {directory.id} cancels it",
+            run=directory.id,
+        )
 
 
 def unproven(run_id: str, standing: Standing) -> IdentityUnproven:
-    """The refusal for a run of which nobody can tell what is alive."""
+    """The refusal for a run of which it is not known what is alive."""
     return IdentityUnproven(
         f"run {run_id} is unknown: {standing.evidence}; nobody was signalled",
         hint=standing.hint
@@ -244,16 +292,11 @@ def _has_survivors(facts: RunFacts) -> bool:
     return bool((facts.cleanup or {}).get("survivors"))
 
 
-def _has_leftovers(directory: RunDirectory, facts: RunFacts) -> bool:
+def _has_leftovers(view: RunView) -> bool:
     """Whether a recorded member of an ended run is proven alive, and is no inner run's."""
-    spare = InnerRuns(directory).owns
-    members = map(ProcessIdentity.parse, facts.members)
+    spare = InnerRuns(view.directory, view.spec).owns
+    members = map(ProcessIdentity.parse, view.facts.members)
     return any(one.verdict() is Verdict.SAME and not spare(one) for one in members)
-
-
-def cleanup_of(facts: RunFacts) -> Cleanup | None:
-    """The recorded clean-up, as a record."""
-    return None if facts.cleanup is None else Cleanup.from_json(facts.cleanup)
 
 
 def _us() -> dict[str, Any]:

@@ -1,24 +1,22 @@
-"""Who survived a stop, judged now: the record says who was left then, and may be old.
+"""What survived a stop, judged now: the record has what was left then, and may be old.
 
-Read only. Whoever is proven to have ended since is no survivor; who can't be told still is one.
+Read only. A process that is proven to have ended since is no survivor; one of which nothing is
+proven still is.
 """
 
 from __future__ import annotations
 
-from holdfast.errors import HoldfastError, StillAlive
-from holdfast.manage.standing import read_facts
+from holdfast.errors import HoldfastError, StillAlive, called
 from holdfast.process import procfs
-from holdfast.process.local import hold_here
+from holdfast.process.held import hold_here
 from holdfast.process.procfs import ProcessState
-from holdfast.process.tree import Survivor
+from holdfast.process.tree_stop import Survivor
 from holdfast.process.verdict import Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
-
-    from holdfast.run.directory import RunDirectory
 
     Json = dict[str, Any]
 
@@ -35,21 +33,13 @@ def living_survivors(cleanup: Json | None) -> list[Survivor]:
     return [as_now(one) for one in recorded_survivors(cleanup) if may_live(one)]
 
 
-def survivors_of(directory: RunDirectory) -> list[Survivor]:
-    """The same of a run; none where its events can't be read."""
-    try:
-        return living_survivors(read_facts(directory).cleanup)
-    except (HoldfastError, OSError):
-        return []
-
-
 def may_live(survivor: Survivor) -> bool:
     """Whether nothing proves that it has ended."""
     return survivor.identity.verdict() in (Verdict.SAME, Verdict.UNKNOWN)
 
 
 def is_proven_alive(survivor: Survivor) -> bool:
-    """What is needed to keep a name from others; who can't be told does not."""
+    """What is needed to keep the name; not proven either way is not enough."""
     return survivor.identity.verdict() is Verdict.SAME
 
 
@@ -101,9 +91,10 @@ def refusal(run_id: str, survivors: Sequence[Survivor]) -> StillAlive:
     """The error for a run that was stopped, and of which these are left."""
     named = "; ".join(describe(one) for one in survivors[:_MOST_NAMED])
     more = f"; and {len(survivors) - _MOST_NAMED} more" if len(survivors) > _MOST_NAMED else ""
+    give_up = called("rm", "stop", "force")
     return StillAlive(
-        f"run {run_id} was stopped and is not over: {named}{more}",
-        hint=advise(survivors, f"rm --stop {run_id}; or rm --stop --force gives them up"),
+        f"run {run_id} was stopped, but is still alive: {named}{more}",
+        hint=advise(survivors, f"rm --stop {run_id}; or {give_up} gives them up"),
         run=run_id,
         identity=survivors[0].identity,
         survivors=tuple(one.to_json() for one in survivors),

@@ -1,12 +1,14 @@
-"""Processes that carry a run's stamp and are not proven to be its own. They are only told.
+"""Processes that carry a run's stamp and are not proven to be its own. They are only reported.
 
 The stamp is inherited, copied and forged with ease: it makes a suspect, never a target.
 """
 
 from __future__ import annotations
 
+import os
+
 from holdfast.errors import HoldfastError
-from holdfast.process.members import find_stamped
+from holdfast.process.stamped import find_stamped
 from holdfast.run.directory import RunDirectory
 from holdfast.run.lifecycle import fold
 from holdfast.run.names import is_id
@@ -15,39 +17,67 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from holdfast.process.members import Member
+    from holdfast.process.tree import Member
     from holdfast.run.facts import RunFacts
     from holdfast.run.home import Home
 
     Json = dict[str, Any]
 
 
-def suspects_by_run(home: Home) -> dict[str, list[Json]]:
-    """By run: PROCESS of each live process with the stamp of a run of this home.
+class Suspects:
+    """By run: the live processes with the stamp of a run of this home that are not known.
 
     Shims carry the stamp of the run that they were started in; they and all that an active run
-    has recorded as its own are known.
+    has recorded as its own are known. /proc is looked at once, a run's events when it is asked
+    for, and those of all active runs only where its own do not name everybody.
     """
-    stamped = [(run_id, member) for run_id, member in find_stamped() if is_id(run_id)]
-    if not stamped:
-        return {}
-    known = _known(home, {*home.run_ids(active=True), *(run_id for run_id, _ in stamped)})
-    suspects: dict[str, list[Json]] = {}
-    for run_id, member in stamped:
-        if member.identity.token in known or not RunDirectory(home, run_id).exists():
-            continue
-        suspects.setdefault(run_id, []).append(_document(member))
-    return suspects
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._stamped: dict[str, list[Member]] | None = None
+        self._known: set[str] | None = None
+
+    def runs(self) -> list[str]:
+        """The runs of this home whose stamp is carried by somebody."""
+        return list(self._all())
+
+    def of(self, run_id: str) -> list[Json]:
+        """PROCESS of each suspect."""
+        stamped = self._all().get(run_id, [])
+        own = _known(self._home, {run_id}) if stamped else set()
+        strange = [member for member in stamped if member.identity.token not in own]
+        if strange and self._known is None:
+            self._known = _known(self._home, {*self._home.run_ids(active=True), *self.runs()})
+        known = self._known or set()
+        return [_document(one) for one in strange if one.identity.token not in known]
+
+    def _all(self) -> dict[str, list[Member]]:
+        if self._stamped is None:
+            found: dict[str, list[Member]] = {}
+            for run_id, member in find_stamped():
+                found.setdefault(run_id, []).append(member)
+            # Most stamps of a busy machine may be those of another home.
+            self._stamped = {
+                run_id: members
+                for run_id, members in found.items()
+                if is_id(run_id) and _is_ours(self._home, run_id)
+            }
+        return self._stamped
+
+
+def _is_ours(home: Home, run_id: str) -> bool:
+    """Whether the run is one of this home."""
+    return os.path.isdir(f"{home.runs_path}/{run_id}") and RunDirectory(home, run_id).exists()
 
 
 def may_have_missed_a_fork(facts: RunFacts) -> bool:
     """Whether its tree was for a time without its subreaper: then the record may lack a process."""
-    return facts.root is not None and (facts.adopted or not facts.has_ended)
+    return facts.attempt.root is not None and (facts.adopted or not facts.has_ended)
 
 
 def stamped_of(home: Home, run_id: str) -> list[Json]:
-    """PROCESS of everybody who carries the stamp of that run, and is of no other active run."""
-    stamped = [member for stamp, member in find_stamped() if stamp == run_id]
+    """PROCESS of each process with the stamp of that run that no other active run has recorded."""
+    stamped = [member for _, member in find_stamped(run_id)]
     if not stamped:
         return []
     others = _known(home, {*home.run_ids(active=True)} - {run_id})
@@ -63,15 +93,7 @@ def _known(home: Home, run_ids: set[str]) -> set[str]:
     known: set[str] = set()
     for run_id in run_ids:
         try:
-            known |= recorded_tokens(fold(RunDirectory(home, run_id).read_events().events))
+            known |= fold(RunDirectory(home, run_id).read_events().events).named_tokens()
         except (HoldfastError, OSError):
             continue
     return known
-
-
-def recorded_tokens(facts: RunFacts) -> set[str]:
-    """Every process that a run's events name as its own."""
-    named = [facts.shim, facts.root, facts.workload, *facts.wrappers, *facts.previous_shims]
-    named += [attempt.root for attempt in facts.attempts]
-    named += (facts.cleanup or {}).get("survivors") or []
-    return {one["token"] for one in named if one and "token" in one} | set(facts.members)

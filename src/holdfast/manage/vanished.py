@@ -1,13 +1,13 @@
-"""A run whose directory was deleted while it may be alive: it is told, and keeps its name.
+"""A run whose directory was deleted while it may be alive: it is reported, and keeps its name.
 
-What is left of it: the marker in `active/`, in which its shim noted whom it supervises; the name
+What is left of it: the marker in `active/`, in which its shim noted its processes; the name
 that leads to it; the stamp in the environment of its processes. Its shim goes on without a
-directory, and makes nothing anew. Once everybody is proven gone, there is no such run.
+directory, and makes nothing anew. Once all of them are proven gone, there is no such run.
 """
 
 from __future__ import annotations
 
-from holdfast.errors import AlreadyRunning, HoldfastError, IdentityUnproven, StillAlive
+from holdfast.errors import AlreadyRunning, HoldfastError, IdentityUnproven, StillAlive, called
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.verdict import Verdict
 from holdfast.record import Record
@@ -24,36 +24,38 @@ if TYPE_CHECKING:
 
 
 class Remains(Record):
-    """Who may be alive of a run whose directory is gone."""
+    """What may be alive of a run whose directory is gone."""
 
     run_id: str
     living: tuple[ProcessIdentity, ...]  # proven; its shim comes first
     has_shim: bool
-    unclear: tuple[str, ...]  # why nobody can tell
+    unclear: tuple[str, ...]  # why it is not known
     stamped: tuple[Json, ...]  # processes that carry its stamp, and are not proven
 
     @property
     def evidence(self) -> str:
         """Why it is believed that something may be alive."""
-        said = [f"{one.pid} SAME ({one.token})" for one in self.living]
+        said = []
+        if self.living:
+            said.append(f"alive: {', '.join(str(one.pid) for one in self.living)}")
+        said += [f"may be alive: {one['pid']} {one['comm']}" for one in self.stamped]
         said += self.unclear
-        said += [f"{one['pid']} {one['comm']} carries its stamp" for one in self.stamped]
-        return f"its directory was deleted, and it may be alive: {'; '.join(said)}"
+        return f"directory deleted; {'; '.join(said)}"
 
     @property
     def hint(self) -> str:
-        """How to reach whoever is left."""
+        """How to reach what is left."""
         if self.living:
             token = self.living[0].token
             does = "has its shim stop it; then" if self.has_shim else "asks it to end; once it has,"
             return f"`holdfast signal TERM {token}` {does} it is forgotten"
         if self.stamped:
-            return "see who that is and end it; rm --force forgets the run on your word"
-        return "rm --force forgets it on your word"
+            return f"see who that is and end it; {called('rm', 'force')} forgets it on your word"
+        return f"{called('rm', 'force')} forgets it on your word"
 
 
 def find_remains(directory: RunDirectory, *, unmarked: bool = False) -> Remains | None:
-    """Who may be alive; None: its directory is there, or everybody is proven gone.
+    """What may be alive; None: its directory is there, or all processes are proven gone.
 
     `unmarked`: also of a run that has no marker, which was most likely removed as it should be.
     """
@@ -90,7 +92,7 @@ def find_vanished(home: Home) -> list[Remains]:
 
 
 def refuse_start_beside(directory: RunDirectory, what: str, notice: Callable[[str], None]) -> None:
-    """AlreadyRunning while somebody is left; what can't be told is said, and does not block."""
+    """AlreadyRunning while something is left; what is unknown is reported, and does not block."""
     remains = find_remains(directory, unmarked=True)
     if remains is None:
         directory.drop_marker()
@@ -107,7 +109,7 @@ def refuse_start_beside(directory: RunDirectory, what: str, notice: Callable[[st
 
 
 def refuse_vanished(directory: RunDirectory) -> None:
-    """For whoever acts on a run: IdentityUnproven when only its processes may be left."""
+    """Before acting on a run: IdentityUnproven when only its processes may be left."""
     remains = find_remains(directory)
     if remains is not None:
         raise IdentityUnproven(
@@ -126,7 +128,7 @@ def refuse_to_forget(directory: RunDirectory, *, force: bool) -> str | None:
         return None
     if remains.living:
         raise StillAlive(
-            f"run {directory.id} is not over: {remains.evidence}",
+            f"run {directory.id} is still running: {remains.evidence}",
             hint=remains.hint,
             run=directory.id,
             identity=remains.living[0],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from holdfast.process import here, procfs
+from holdfast.process import procfs, this_host
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _offsets: list[float] = []  # found at the first call; a fork may be into another time namespace
@@ -18,14 +18,14 @@ def boottime() -> float:
 
     The same in every time namespace: what one process recorded, another may read.
     """
-    # A loop asks a dozen times a turn: no call more than it takes.
+    # A loop calls this a dozen times a turn: no call more than it takes.
     return time.clock_gettime(_CLOCK) - (_offsets[0] if _offsets else namespace_offset())
 
 
 def namespace_offset() -> float:
     """What our time namespace adds to the seconds since boot."""
     if not _offsets:
-        _offsets.append((here.place().ticks_offset or 0) / procfs.TICKS_PER_SECOND)
+        _offsets.append((this_host.place().ticks_offset or 0) / procfs.TICKS_PER_SECOND)
     return _offsets[0]
 
 

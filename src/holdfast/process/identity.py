@@ -19,21 +19,16 @@ from holdfast.errors import (
     Unavailable,
     WrongType,
 )
-from holdfast.process import here, pidfd, procfs
+from holdfast.process import pidfd, procfs, this_host
 from holdfast.process.verdict import Look, Proof, Verdict, unknown
 from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import re
-    from collections.abc import Callable
     from typing import Any, Self
 
-_TOKEN = (
-    r"hf1\.[1-9][0-9]{0,9}\.(?:0|[1-9][0-9]{0,19})\.(?:0|[1-9][0-9]{0,19})\.(?:0|[1-9][0-9]{0,9})"
-    r"\.[0-9a-f]{32}\.[0-9a-f]{8}"
-)
-_match_token: Callable[[str], re.Match[str] | None] | None = None  # made at its first use
+_LONGEST_TOKEN = 109
+_HEX = "0123456789abcdef"
 _PORTABLE_PREFIX = "hp1."
 _LARGEST_PID = 2**31 - 1
 _NO_BOOT = "0" * 32
@@ -60,7 +55,7 @@ class ProcessIdentity(Record):
     def of(cls, pid: int) -> ProcessIdentity:
         """Capture a live process. ProcessGone when there is none, or it ended meanwhile."""
         valid_pid(pid)
-        if here.is_portable():
+        if this_host.is_portable():
             from holdfast.process import portable
 
             return portable.capture(pid)
@@ -70,28 +65,31 @@ class ProcessIdentity(Record):
     @classmethod
     def parse(cls, token: str) -> ProcessIdentity:
         """Read a token back. InvalidToken for anything that `token` did not write."""
-        if (_match_token or _token_matcher())(token) is None:
-            if token.startswith(_PORTABLE_PREFIX):
-                from holdfast.process import portable
+        if not isinstance(token, str):
+            raise _not_a_token(repr(token))
+        if token.startswith(_PORTABLE_PREFIX):
+            from holdfast.process import portable
 
-                return portable.parse(token)
-            raise InvalidToken(
-                f"not an identity token: {token[:120]!r}",
-                hint="a token is one line that starts with hf1. ; `holdfast who PID` prints one",
-            )
-        _, pid, ticks, inode, namespace, boot, host = token.split(".")
-        number = int(pid)
-        if number > _LARGEST_PID:
-            raise InvalidToken(f"not an identity token: {pid} is too large for a PID")
+            return portable.parse(token)
+        try:
+            _, *numbers, boot, host = token[: _LONGEST_TOKEN + 1].split(".")
+            pid, ticks, inode, namespace = map(int, numbers)
+        except ValueError:
+            raise _not_a_token(token) from None
         identity = object.__new__(cls)
         parts = identity.__dict__  # a call takes a fifth of the whole proof (bench/identity.py)
-        parts["pid"] = number
-        parts["start_ticks"] = int(ticks) or None
-        parts["pidfd_inode"] = int(inode) or None
-        parts["pid_ns"] = int(namespace) or None
+        parts["pid"] = pid
+        parts["start_ticks"] = ticks or None
+        parts["pidfd_inode"] = inode or None
+        parts["pid_ns"] = namespace or None
         parts["boot_id"] = None if boot == _NO_BOOT else boot
         parts["host"] = None if host == _NO_HOST else host
         parts["create_time"] = None
+        # int() also reads "+1", "01" and digits of other scripts: `token` writes none of them.
+        is_whole = len(boot) == 32 and len(host) == 8 and not (boot + host).strip(_HEX)
+        is_sound = 0 < pid <= _LARGEST_PID and "-" not in token
+        if not is_whole or not is_sound or identity.token != token:
+            raise _not_a_token(token)
         return identity
 
     @property
@@ -138,7 +136,7 @@ class ProcessIdentity(Record):
 
     def _is_plainly_same(self) -> bool:
         """The common case without a sentence for people: every part is recorded and right."""
-        place, inode = here.place(), self.pidfd_inode
+        place, inode = this_host.place(), self.pidfd_inode
         if inode is None or not pidfd.has_inodes() or self.boot_id is None:
             return False
         recorded = (self.boot_id, self.host, self.pid_ns)
@@ -170,9 +168,9 @@ class ProcessIdentity(Record):
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the process has ended: True, or False when the time is up.
 
-        IdentityUnproven when it can't be told which process that is.
+        IdentityUnproven where nothing proves which process that is.
         """
-        if here.is_portable():
+        if this_host.is_portable():
             from holdfast.process import portable
 
             return portable.wait(self, timeout)
@@ -186,7 +184,7 @@ class ProcessIdentity(Record):
     def examine(self) -> tuple[Look, int | None]:
         """The look, and where it is SAME an open pidfd that is proven to be ours."""
         valid_pid(self.pid)
-        place = here.place()
+        place = this_host.place()
         if place.is_portable or self.create_time is not None:
             from holdfast.process import portable
 
@@ -236,7 +234,7 @@ class ProcessIdentity(Record):
 
     def _not_found_by_inode(self, error: OSError) -> Look:
         # A child namespace gets ESTALE for a live process of its parent too.
-        sees_everything = here.place().pid_ns == procfs.INITIAL_PID_NAMESPACE
+        sees_everything = this_host.place().pid_ns == procfs.INITIAL_PID_NAMESPACE
         if error.errno == errno.ESTALE and sees_everything:
             evidence = f"no process of this boot has pidfd inode {self.pidfd_inode} any more"
             return Look(Verdict.GONE, Proof.INODE, evidence)
@@ -317,22 +315,27 @@ class HeldProcess:
     def exit_status(self) -> int | None:
         """The wait status, also for a process that is not our child; None: not known (yet)."""
         status = pidfd.exit_status(self.fd)
-        if status is None and self.has_exited() and not pidfd.is_reaped(self.fd):
-            status = self._status_of_zombie()
+        if status is None and self.has_exited():
+            # PID 1 of a container may never reap: /proc shows the status of a zombie.
+            stat = self.read_stat()
+            status = None if stat is None else stat.exit_status
         return status
 
-    def _status_of_zombie(self) -> int | None:
-        """PID 1 of a container may never reap: /proc shows the status of a zombie."""
-        try:
-            status = procfs.read_stat(self.identity.pid).exit_status
-        except (ProcessGone, ProcessUnreadable):
+    def read_stat(self) -> procfs.ProcStat | None:
+        """What /proc shows of it, of a zombie too; None where that is not proven to be this one.
+
+        Not reaped after the read: the number was its own for the whole read. Before Linux 6.9
+        nothing reports a reap, but a process that has the number now began at another tick.
+        """
+        stat = procfs.stat_or_none(self.identity.pid)
+        if stat is None or pidfd.is_reaped(self.fd):
             return None
-        # Not reaped after the read either: the number was this process for the whole read.
-        return None if pidfd.is_reaped(self.fd) else status
+        ticks = stat.start_ticks - (this_host.place().ticks_offset or 0)
+        return stat if self.identity.start_ticks in (None, ticks) else None
 
 
 def valid_pid(pid: int) -> int:
-    """Refuse what kill(2) would take for a group or for everybody."""
+    """Refuse what kill(2) would take for a group or for all processes."""
     if type(pid) is not int:  # a bool is an int, and a float or str is a mistake
         raise WrongType(f"a PID is an int, not {type(pid).__name__}")
     if not 0 < pid <= _LARGEST_PID:
@@ -352,7 +355,7 @@ def hold_pid(pid: int) -> HeldProcess:
         if error.errno in (errno.ESRCH, errno.EINVAL, errno.ENOENT):
             raise ProcessGone(f"there is no process {pid}", pid=pid) from error
         raise Unavailable(f"process {pid} can't be opened: {error.strerror}", pid=pid) from error
-    place = here.place()
+    place = this_host.place()
     try:
         ticks = _start_ticks_behind(fd, pid)
         identity = ProcessIdentity(
@@ -369,30 +372,23 @@ def hold_pid(pid: int) -> HeldProcess:
     return HeldProcess(identity, fd, look)
 
 
-def _token_matcher() -> Callable[[str], re.Match[str] | None]:
-    global _match_token
-    import re  # most shims never read a token: it is a tenth of their memory
-
-    _match_token = re.compile(_TOKEN).fullmatch
-    return _match_token
+def _not_a_token(text: str) -> InvalidToken:
+    return InvalidToken(
+        f"not an identity token: {text[:120]!r}",
+        hint="a token is one line that starts with hf1. ; `holdfast who PID` prints one",
+    )
 
 
 def _start_ticks_behind(fd: int, pid: int) -> int | None:
     """Normalised start ticks of the process behind the pidfd; None where they can't be known."""
-    place = here.place()
+    place = this_host.place()
     if place.ticks_offset is None or not place.proc_is_ours:
         return None
-    try:
-        ticks = procfs.read_stat(pid).start_ticks - place.ticks_offset
-    except (ProcessGone, ProcessUnreadable):
-        return None
-    return None if pidfd.is_reaped(fd) else ticks
+    stat = procfs.stat_or_none(pid)
+    return None if stat is None or pidfd.is_reaped(fd) else stat.start_ticks - place.ticks_offset
 
 
 def _occupant(fd: int, pid: int) -> str:
-    """Who has the PID now, for people."""
-    try:
-        comm = procfs.read_stat(pid).comm if here.place().proc_is_ours else None
-    except (ProcessGone, ProcessUnreadable):
-        comm = None
-    return comm if comm and not pidfd.is_reaped(fd) else "another process"
+    """The name of the process that has the PID now, for people."""
+    stat = procfs.stat_or_none(pid) if this_host.place().proc_is_ours else None
+    return stat.comm if stat and stat.comm and not pidfd.is_reaped(fd) else "another process"

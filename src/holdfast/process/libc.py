@@ -25,6 +25,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    WatchEvent = tuple[int, str, bool]  # the watch's number, a name in it, whether it is no more
+
 _libc = dlopen(None, 0)  # type: ignore[arg-type]  # this program and its libraries
 
 
@@ -42,6 +44,7 @@ class _Function(CFuncPtr):
 
 
 _PR_SET_CHILD_SUBREAPER = 36
+_CLOCK_REALTIME = 0
 _CLOCK_BOOTTIME = 7
 _TFD_CLOEXEC_NONBLOCK = os.O_CLOEXEC | os.O_NONBLOCK
 _TFD_TIMER_ABSTIME = 1
@@ -49,8 +52,16 @@ _FILEID_KERNFS = 254  # the handle type that pidfs understands
 _FALLOC_FL_KEEP_SIZE = 1
 _FALLOC_FL_PUNCH_HOLE = 2
 _IN_MODIFY = 0x2
+_IN_CLOSE_WRITE = 0x8
+_IN_MOVED_FROM = 0x40
 _IN_MOVED_TO = 0x80
 _IN_CREATE = 0x100
+_IN_DELETE = 0x200
+_IN_Q_OVERFLOW = 0x4000
+_IN_IGNORED = 0x8000
+_IN_OF_FILES = _IN_MODIFY | _IN_CLOSE_WRITE
+_IN_OF_DIRECTORIES = _IN_MOVED_FROM | _IN_MOVED_TO | _IN_CREATE | _IN_DELETE
+_INOTIFY_EVENT = struct.Struct("=iIII")  # watch, mask, cookie, length of the name
 _IN_CLOEXEC_NONBLOCK = os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -93,12 +104,20 @@ def boottime_timer() -> int:
     return _call("timerfd_create", _CLOCK_BOOTTIME, _TFD_CLOEXEC_NONBLOCK)
 
 
-def arm_timer(timer_fd: int, at_boottime: float | None) -> None:
-    """Make the timer readable at that CLOCK_BOOTTIME instant of our namespace; None disarms it."""
+def wall_timer() -> int:
+    """A timer descriptor on CLOCK_REALTIME: a step of the clock brings its instant nearer."""
+    return _call("timerfd_create", _CLOCK_REALTIME, _TFD_CLOEXEC_NONBLOCK)
+
+
+def arm_timer(timer_fd: int, at: float | None) -> None:
+    """Make the timer readable at that instant of its clock; None disarms it.
+
+    Of CLOCK_BOOTTIME it is the instant of our namespace.
+    """
     seconds, nanoseconds = 0, 0
-    if at_boottime is not None:
+    if at is not None:
         # All zero would disarm: an instant in the past must still fire at once.
-        seconds, nanoseconds = divmod(max(1, int(at_boottime * 1e9)), 1_000_000_000)
+        seconds, nanoseconds = divmod(max(1, int(at * 1e9)), 1_000_000_000)
     setting = struct.pack("=qqqq", 0, 0, seconds, nanoseconds)
     _call("timerfd_settime", timer_fd, _TFD_TIMER_ABSTIME, setting, None)
 
@@ -120,14 +139,28 @@ def open_watch() -> int:
 
 
 def add_to_watch(fd: int, path: str) -> int:
-    """Wake when the file is written to, or something new is in the directory; its number."""
-    wanted = _IN_CREATE | _IN_MOVED_TO if os.path.isdir(path) else _IN_MODIFY
+    """Wake when the file is written to, or a writer closes it, as it does when it dies; when a name
+    comes into the directory or goes. Its number."""
+    wanted = _IN_OF_DIRECTORIES if os.path.isdir(path) else _IN_OF_FILES
     return _call("inotify_add_watch", fd, os.fsencode(path), wanted)
 
 
 def remove_from_watch(fd: int, number: int) -> None:
     """Wake no more for what was added under that number."""
     _call("inotify_rm_watch", fd, number)
+
+
+def read_watch(data: bytes) -> list[WatchEvent] | None:
+    """What was read from such a descriptor; None: some was lost, since it holds only so many."""
+    events, at = [], 0
+    while at < len(data):
+        number, mask, _, length = _INOTIFY_EVENT.unpack_from(data, at)
+        at += _INOTIFY_EVENT.size + length
+        if mask & _IN_Q_OVERFLOW:
+            return None
+        name = os.fsdecode(data[at - length : at].rstrip(b"\0"))
+        events.append((number, name, bool(mask & _IN_IGNORED)))
+    return events
 
 
 def reserve_room(fd: int, offset: int, length: int) -> None:
@@ -149,7 +182,7 @@ def punch_hole(fd: int, offset: int, length: int) -> None:
 
 def file_system_magic(path: str) -> int:
     """The file system's type number (f_type of statfs)."""
-    import ctypes  # rarely asked, and needs a buffer to be written to
+    import ctypes  # rarely needed, and takes a buffer to be written to
 
     buffer = ctypes.create_string_buffer(256)
     _call("statfs", os.fsencode(path), buffer)

@@ -20,11 +20,6 @@ _INFO_EXIT = 8  # PIDFD_INFO_EXIT, Linux 6.15+
 _has_inodes: bool | None = None
 
 
-def available() -> bool:
-    """Whether this system has pidfds at all."""
-    return hasattr(os, "pidfd_open")
-
-
 def has_inodes() -> bool:
     """Whether each pidfd has an inode of its own (pidfs, Linux 6.9+).
 

@@ -2,7 +2,7 @@
 
 A start is refused when either the lock or the recorded identity says that another lives. A file
 is never written in place: it is made, locked and filled under a name of its own and then appears
-whole, so no reader meets half of it and nobody's other file can be overwritten through it.
+whole, so no reader gets half of it and no other file can be overwritten through it.
 Sends no signal, starts nothing.
 """
 
@@ -24,10 +24,9 @@ from holdfast.errors import (
     ProcessUnreadable,
     WrongUse,
 )
-from holdfast.process import pidholder, pidrecord, planted
+from holdfast.process import pidfile_format, pidfile_holder, safe_open, this_host
 from holdfast.process.identity import ProcessIdentity
-from holdfast.process.paths import absolute
-from holdfast.process.pidfile_age import with_boot
+from holdfast.process.this_host import absolute
 from holdfast.process.verdict import Verdict
 
 TYPE_CHECKING = False
@@ -54,8 +53,8 @@ class _Held:
             os.close(fd)
 
 
-# Closing *any* descriptor of a file drops this process's POSIX locks on it (fcntl(2)). Whoever
-# reads a file that we hold must therefore use the descriptor that we have.
+# Closing *any* descriptor of a file drops this process's POSIX locks on it (fcntl(2)). A
+# file that we hold must therefore be read through the descriptor that we have.
 _held: dict[_Inode, _Held] = {}
 _mutex = threading.Lock()
 
@@ -80,8 +79,8 @@ def _log_notice(text: str) -> None:
 class PidFile:
     """`with PidFile(path).hold(): ...` is the only instance; AlreadyRunning otherwise.
 
-    `notice` is told whose record is replaced, and why that is right; it goes to the log unless
-    another is given.
+    `notice` is called with the record that is replaced, and why that is right; the log gets it
+    unless another is given.
     """
 
     def __init__(
@@ -96,9 +95,9 @@ class PidFile:
         self._notice = notice
 
     def read(self) -> ProcessIdentity:
-        """Whom the file names. Never blocks; parts that a legacy file lacks are None."""
+        """The process that the file names. Never blocks; parts that an old file lacks are None."""
         with _mutex, contextlib.ExitStack() as closing:
-            directory = planted.open_directory(os.path.dirname(self.path))
+            directory = safe_open.open_directory(os.path.dirname(self.path))
             closing.callback(os.close, directory)
             held = self._held_here(directory)
             if held is not None:
@@ -125,7 +124,7 @@ class PidFile:
         """
         me = ProcessIdentity.current()
         with _mutex, contextlib.ExitStack() as on_failure:
-            directory = planted.open_directory(os.path.dirname(self.path))
+            directory = safe_open.open_directory(os.path.dirname(self.path))
             on_failure.callback(os.close, directory)
             taking = _Taking(self, directory, me)
             fd = taking.until_decided()
@@ -151,13 +150,13 @@ class PidFile:
             return
         with _mutex:
             try:
-                # Under the lock nobody else replaces the file, so what is checked is removed.
+                # Under the lock no other process replaces the file, so what is checked is removed.
                 # A successor's file has another inode: it stays (test_D5_a_dying_holder...).
                 found = os.stat(self._name, dir_fd=mine.directory, follow_symlinks=False)
                 if _inode(found) == mine.inode and _content(mine.fds[0]) == mine.content:
                     os.unlink(self._name, dir_fd=mine.directory)
             except OSError:
-                pass  # it stays and names a process that has ended: that blocks nobody
+                pass  # it stays and names a process that has ended: that blocks no start
             _held.pop(mine.inode, None)
             mine.close()
 
@@ -169,13 +168,13 @@ class PidFile:
         return _held.get(_inode(found))
 
     def _open(self, directory: int, mode: int) -> int | None:
-        fd = planted.open_plain_file(self.path, directory, mode)
+        fd = safe_open.open_plain_file(self.path, directory, mode)
         if fd is not None:
             try:
                 found = os.fstat(fd)
-                planted.check_plain_file(self.path, found)
+                safe_open.check_plain_file(self.path, found)
                 if found.st_nlink > 1 and not self._is_being_published(directory, fd):
-                    raise planted.unsafe(self.path, "has another name (a hard link)")
+                    raise safe_open.unsafe(self.path, "has another name (a hard link)")
             except BaseException:
                 _close(fd)
                 raise
@@ -184,7 +183,7 @@ class PidFile:
     def _is_being_published(self, directory: int, fd: int) -> bool:
         """Whether the second name is its maker's, which is (or died) between link and unlink."""
         try:
-            draft = _draft_name(self._name, pidrecord.parse_record(_content(fd)))
+            draft = _draft_name(self._name, pidfile_format.parse_record(_content(fd)))
             twin = os.stat(draft, dir_fd=directory, follow_symlinks=False)
         except (InvalidPidFile, FileNotFoundError):
             return os.fstat(fd).st_nlink == 1  # its maker has come to the unlink meanwhile
@@ -192,7 +191,8 @@ class PidFile:
 
     def _parse(self, fd: int) -> ProcessIdentity:
         try:
-            return with_boot(pidrecord.parse_record(_content(fd)), os.fstat(fd))
+            recorded = pidfile_format.parse_record(_content(fd))
+            return pidfile_format.with_boot(recorded, os.fstat(fd))
         except InvalidPidFile as error:
             message = f"{self.path}: {error.message}"
             raise InvalidPidFile(message, hint=error.hint, path=self.path) from None
@@ -251,12 +251,12 @@ class _Taking:
         inside = {"src_dir_fd": self.directory, "dst_dir_fd": self.directory}
         name, draft = self.file._name, _draft_name(self.file._name, self.me)
         with contextlib.ExitStack() as on_failure:
-            fd = planted.create_file(self.file.path, self.directory, draft)
+            fd = safe_open.create_file(self.file.path, self.directory, draft)
             on_failure.callback(os.close, fd)
             try:
                 if not self._lock(fd):
                     return None
-                _write_durably(fd, pidrecord.write_record(self.me))
+                _write_durably(fd, pidfile_format.write_record(self.me))
                 if instead_of is None or recorded is None:
                     os.link(draft, name, **inside, follow_symlinks=False)
                 else:
@@ -266,7 +266,7 @@ class _Taking:
             except FileExistsError:
                 return None
             except OSError as error:
-                planted.unavailable(self.file.path, "can't be made", error)
+                safe_open.unavailable(self.file.path, "can't be made", error)
             finally:
                 self._unlink(draft)
             on_failure.pop_all()
@@ -282,7 +282,7 @@ class _Taking:
         except OSError as error:
             if error.errno in (errno.EAGAIN, errno.EACCES):
                 return False
-            planted.unavailable(self.file.path, "can't be locked", error)
+            safe_open.unavailable(self.file.path, "can't be locked", error)
         return True
 
     def _is_named(self, fd: int) -> bool:
@@ -294,8 +294,8 @@ class _Taking:
         return _inode(found) == _inode(os.fstat(fd))
 
     def _refuse_for_lock(self, fd: int) -> None:
-        """Name the lock's holder. Returns when another try may tell more."""
-        locker = pidholder.lock_holder(fd)
+        """Name the lock's holder. Returns when another try may show more."""
+        locker = pidfile_holder.lock_holder(fd)
         if locker == 0 or not self._is_named(fd):
             return
         try:
@@ -303,34 +303,36 @@ class _Taking:
         except InvalidPidFile:
             recorded = None
         if recorded is not None and (locker is None or locker == recorded.pid):
-            raise self._already(pidholder.name_of(recorded), recorded, "it has the file's lock")
+            raise self._already(
+                pidfile_holder.name_of(recorded), recorded, "it has the file's lock"
+            )
         if time.monotonic() - self.began < _TAKEOVER_SECONDS:
             return  # most likely another starter, about to publish a file of its own
         try:
             holder = ProcessIdentity.of(locker) if locker is not None else None
         except (ProcessGone, ProcessUnreadable):
             return
-        who = pidholder.name_of(holder) if holder else "a process that can't be seen from here"
+        who = pidfile_holder.name_of(holder) if holder else "a process that can't be seen from here"
         raise self._already(who, holder or recorded, "it has the file's lock")
 
     def _refuse_for_identity(self, recorded: ProcessIdentity) -> str:
-        """Why nobody of that record lives."""
-        if pidholder.is_our_number(recorded, self.me):
+        """Why no process of that record lives."""
+        if pidfile_holder.is_our_number(recorded, self.me):
             return "which is this process's own number"
         look = recorded.look()
         if look.verdict is Verdict.RECYCLED:
             return f"whose PID was reused: {look.evidence}"
         if look.is_gone:
             return f"which is dead: {look.evidence}"
-        if look.verdict is Verdict.UNKNOWN and pidholder.is_elsewhere(recorded):
+        if look.verdict is Verdict.UNKNOWN and this_host.is_elsewhere(recorded):
             # An earlier container left the file, most likely. The lock is true across PID
-            # namespaces, and we have it: whoever held it is gone, or gave it up.
+            # namespaces, and we have it: its holder is gone, or released it.
             return f"which is of another PID namespace and does not hold the lock: {look.evidence}"
         if look.verdict is Verdict.SAME:
-            raise self._already(pidholder.name_of(recorded), recorded, look.evidence)
+            raise self._already(pidfile_holder.name_of(recorded), recorded, look.evidence)
         raise AlreadyRunning(
             f"{self.file.path} names a process that may be alive: {look.evidence}",
-            hint=pidholder.what_to_do(recorded),
+            hint=pidfile_holder.what_to_do(recorded),
             identity=recorded,
             path=self.file.path,
             verdict=look.verdict,
@@ -352,7 +354,7 @@ class _Taking:
 
 
 def _content(fd: int) -> bytes:
-    return os.pread(fd, pidrecord.LARGEST + 1, 0)
+    return os.pread(fd, pidfile_format.LARGEST + 1, 0)
 
 
 def _write_durably(fd: int, content: bytes) -> None:
@@ -376,7 +378,7 @@ def _inode(found: os.stat_result) -> _Inode:
 
 
 def _draft_name(name: str, identity: ProcessIdentity) -> str:
-    """The hidden name under which an identity, and nobody else, prepares its file."""
+    """The hidden name under which one identity, and no other, prepares its file."""
     short = os.fsdecode(os.fsencode(name)[:150])
     mark = identity.pidfd_inode or identity.start_ticks or identity.create_time or 0
     return f".{short}.{identity.pid}-{mark}.new"

@@ -19,7 +19,7 @@ from holdfast.errors import (
     ProcessUnreadable,
     Unavailable,
 )
-from holdfast.process import here, pidfd, procfs
+from holdfast.process import pidfd, procfs, this_host
 from holdfast.process.identity import ProcessIdentity, valid_pid
 from holdfast.process.verdict import Look, Proof, Verdict
 from holdfast.record import Record
@@ -54,7 +54,7 @@ def capture(pid: int) -> ProcessIdentity:
     """Name a live process. ProcessGone when there is none."""
     seen = _see(pid)
     return ProcessIdentity(
-        pid, boot_id=str(_boot_time()), host=here.place().host, create_time=seen.create_time
+        pid, boot_id=str(_boot_time()), host=this_host.place().host, create_time=seen.create_time
     )
 
 
@@ -87,7 +87,7 @@ def look(identity: ProcessIdentity) -> Look:
 
 def examine(identity: ProcessIdentity) -> tuple[Look, int | None]:
     """The look; where it is SAME and the system has pidfds, one that was open all the while."""
-    if here.is_portable():
+    if this_host.is_portable():
         return look(identity), None
     try:
         fd = os.pidfd_open(valid_pid(identity.pid))
@@ -105,7 +105,7 @@ def examine(identity: ProcessIdentity) -> tuple[Look, int | None]:
 def _examine(identity: ProcessIdentity) -> tuple[Look, Any]:
     """The look, and the process that it was about, if there is one to signal."""
     pid = valid_pid(identity.pid)
-    if identity.host is not None and identity.host != here.place().host:
+    if identity.host is not None and identity.host != this_host.place().host:
         return _unknown(f"process {pid} was recorded on another host"), None
     if identity.pidfd_inode is not None or identity.pid_ns is not None:
         why = f"process {pid} was recorded by pidfd, which this backend can't compare"
@@ -163,7 +163,7 @@ def _compare_with_file(identity: ProcessIdentity, recorded: int, seen: _Seen) ->
 
 
 def _proc_is_ours() -> bool:
-    return here.is_portable() or here.place().proc_is_ours
+    return this_host.is_portable() or this_host.place().proc_is_ours
 
 
 def _recycled(identity: ProcessIdentity, recorded: int, seen: _Seen) -> Look:
@@ -215,8 +215,8 @@ def wait(identity: ProcessIdentity, timeout: float | None) -> bool:
 
 
 def _see(pid: int) -> _Seen:
-    """ProcessGone when there is no such process; ProcessUnreadable when that can't be told."""
-    return _see_with_psutil(pid) if here.is_portable() else _see_in_proc(pid)
+    """ProcessGone when there is no such process; ProcessUnreadable where nothing shows it."""
+    return _see_with_psutil(pid) if this_host.is_portable() else _see_in_proc(pid)
 
 
 def _see_in_proc(pid: int) -> _Seen:
@@ -244,7 +244,7 @@ def _see_with_psutil(pid: int) -> _Seen:
         raise _not_seen(pid) from None
     except psutil.AccessDenied:
         raise ProcessUnreadable(f"process {pid} can't be looked at", pid=pid) from None
-    # Whoever it was has ended: ours, or one that had our PID after us.
+    # It has ended: the recorded process, or one that had the PID after it.
     raise ProcessGone(f"process {pid} has exited", pid=pid)
 
 
@@ -266,7 +266,7 @@ def _exists(pid: int) -> bool:
 
 
 def _boot_time() -> int:
-    if not here.is_portable():
+    if not this_host.is_portable():
         return procfs.boot_time()
     seconds: float = _psutil().boot_time()
     return round(seconds)

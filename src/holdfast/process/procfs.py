@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO: fixed in the kernel
 _FORKED_WITHOUT_EXEC = 0x40  # PF_FORKNOEXEC in field 9
+_LEADING_FIELDS = 26  # as far as startstack, field 28: the rest of a stat line is rarely split
+_HIDDEN_STACK = 1  # the kernel shows 0 or 1 to readers that may not see the address
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class ProcessState(StrEnum):
@@ -58,11 +61,13 @@ class ProcStat(Record):
     ppid: int
     pgrp: int
     session: int
-    utime_ticks: int
-    stime_ticks: int
+    has_execed: bool  # since it was forked: it is a program of its own; a zombie shows it too
+    cpu_ticks: int  # user and system time of all its threads, dead ones too
+    waited_ticks: int  # the same of its children, once it has waited for them
     threads: int
     start_ticks: int  # in the reader's time namespace; see start_ticks_offset
-    rss_pages: int
+    rss_bytes: int
+    stack_start: int | None  # another one after each exec; None unless the kernel shows it
     exit_status: int | None  # wait status of a zombie; None unless the kernel shows it
 
 
@@ -70,31 +75,35 @@ def parse_stat(line: bytes) -> ProcStat:
     """Parse a stat line. The name is anything up to the *last* ')': it may hold any byte."""
     try:
         opening, closing = line.index(b"("), line.rindex(b")")
-        rest = line[closing + 1 :].split()
-        pid = int(line[:opening])
-        # Field 3 (the state) is rest[0]. Field 35 is 1 exactly when the reader may see field 52.
-        numbers = [int(field) for field in rest[1:]]
-        readable = len(numbers) > 48 and numbers[31] == 1
-        state = STATES.get(rest[0].decode(), ProcessState.UNKNOWN)
+        field = line[closing + 2 :].split(b" ", _LEADING_FIELDS)  # field[0] is field 3 of proc(5)
+        state, stack = STATES.get(field[0].decode(), ProcessState.UNKNOWN), int(field[25])
         return ProcStat(
-            pid,
+            int(line[:opening]),
             line[opening + 1 : closing].decode(errors="backslashreplace"),
             state,
-            numbers[0],
-            numbers[1],
-            numbers[2],
-            numbers[10],
-            numbers[11],
-            numbers[16],
-            numbers[18],
-            numbers[20],
-            numbers[48] if readable and state is ProcessState.ZOMBIE else None,
+            int(field[1]),
+            int(field[2]),
+            int(field[3]),
+            not int(field[6]) & _FORKED_WITHOUT_EXEC,
+            int(field[11]) + int(field[12]),
+            int(field[13]) + int(field[14]),
+            int(field[17]),
+            int(field[19]),
+            int(field[21]) * PAGE_BYTES,
+            stack if stack > _HIDDEN_STACK else None,
+            _exit_status(field[26]) if state is ProcessState.ZOMBIE else None,
         )
     except (ValueError, IndexError, UnicodeDecodeError) as error:
         raise ProcessUnreadable(
             f"/proc gave a stat line that can't be read: {line[:80]!r}",
             hint="is /proc a real procfs? `holdfast doctor` looks at it",
         ) from error
+
+
+def _exit_status(rest: bytes) -> int | None:
+    """Field 52, from the fields after the leading ones; field 35 is 1 when it may be seen."""
+    field = rest.split()
+    return int(field[23]) if len(field) > 23 and int(field[6]) == 1 else None
 
 
 def read(pid: int | str, name: str) -> bytes:
@@ -123,15 +132,25 @@ def _read_all(fd: int) -> bytes:
     return b"".join(parts)
 
 
+def read_or_none(pid: int | str, name: str) -> bytes | None:
+    """The same; None where it is gone or can't be read."""
+    try:
+        return read(pid, name)
+    except (ProcessGone, ProcessUnreadable):
+        return None
+
+
 def read_stat(pid: int) -> ProcStat:
     """The stat of a process, as /proc shows it now."""
     return parse_stat(read(pid, "stat"))
 
 
-def has_execed(pid: int) -> bool:
-    """Whether a process has become a program of its own since it was forked; a zombie too."""
-    fields = read(pid, "stat").rpartition(b")")[2].split()
-    return not int(fields[6]) & _FORKED_WITHOUT_EXEC
+def stat_or_none(pid: int) -> ProcStat | None:
+    """The same; None where it is gone or can't be read."""
+    try:
+        return read_stat(pid)
+    except (ProcessGone, ProcessUnreadable):
+        return None
 
 
 def boot_id() -> str:
@@ -155,6 +174,12 @@ def boot_time() -> int:
 def pid_namespace() -> int:
     """The inode of our PID namespace. Recycled by the kernel: it narrows, it never proves."""
     return os.stat("/proc/self/ns/pid").st_ino
+
+
+def namespaces() -> str:
+    """The inodes of our namespaces, by name."""
+    names = sorted(os.listdir("/proc/self/ns"))
+    return " ".join(f"{name}:{os.stat(f'/proc/self/ns/{name}').st_ino}" for name in names)
 
 
 def shows_our_namespace() -> bool:
@@ -186,16 +211,19 @@ def start_ticks_offset() -> int | None:
     return 0
 
 
-def children(pid: int) -> list[int]:
+def children(pid: int) -> list[int] | None:
     """Children of *every* thread: a child belongs to the thread that forked it.
 
-    Only complete while the process stands still; callers walk until calm.
+    Only complete while the process stands still; callers walk until calm. A process that is gone
+    has none. None: it could not be seen (no descriptor left, or hidden).
     """
     found: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
     except OSError:
-        return found
+        return None
     for thread in threads:
         try:
             found.extend(int(child) for child in read(pid, f"task/{thread}/children").split())
@@ -203,7 +231,7 @@ def children(pid: int) -> list[int]:
             if not has_children_files():
                 return [stat.pid for stat in all_stats() if stat.ppid == pid]
         except ProcessUnreadable:
-            continue
+            return None
     return found
 
 
@@ -218,7 +246,7 @@ def all_pids() -> Iterator[int]:
 
 
 def inotify_limits() -> tuple[int | None, int | None]:
-    """How many instances, and watches, one user may have here; None: it can't be told."""
+    """How many instances, and watches, one user may have here; None: unknown."""
     return _least("max_user_instances", "max_inotify_instances"), _least(
         "max_user_watches", "max_inotify_watches"
     )
@@ -227,10 +255,9 @@ def inotify_limits() -> tuple[int | None, int | None]:
 def _least(of_the_machine: str, of_the_namespace: str) -> int | None:
     found = []
     for name in (f"fs/inotify/{of_the_machine}", f"user/{of_the_namespace}"):
-        try:
-            found.append(int(read("sys", name)))
-        except (ProcessGone, ProcessUnreadable, ValueError):
-            continue
+        text = (read_or_none("sys", name) or b"").strip()
+        if text.isdigit():
+            found.append(int(text))
     return min(found, default=None)
 
 
@@ -250,11 +277,7 @@ def inotify_instances(uid: int) -> int:
 
 def all_stats() -> Iterator[ProcStat]:
     """Every process that /proc shows us, skipping those that vanish."""
-    for pid in all_pids():
-        try:
-            yield read_stat(pid)
-        except (ProcessGone, ProcessUnreadable):
-            continue
+    return (stat for pid in all_pids() if (stat := stat_or_none(pid)) is not None)
 
 
 def environment(pid: int) -> dict[str, str]:
@@ -280,11 +303,56 @@ def executable(pid: int) -> str | None:
 
 def wait_channel(pid: int) -> str | None:
     """The kernel function that the process sleeps in; None where it is hidden."""
-    try:
-        name = read(pid, "wchan").decode("ascii", "replace").strip()
-    except (ProcessGone, ProcessUnreadable):
-        return None
+    name = (read_or_none(pid, "wchan") or b"").decode("ascii", "replace").strip()
     return name if name not in ("", "0") else None
+
+
+class CgroupMount(Record):
+    """A mounted hierarchy of control groups."""
+
+    root: str  # the group that the mount shows as its top: a container may see a part
+    point: str
+    kind: str  # cgroup (v1) or cgroup2
+    options: list[str]  # of v1: its controllers
+
+
+def cgroup_mounts() -> Iterator[CgroupMount]:
+    """Where control groups are mounted for this process."""
+    for mount, kind, file_system in _mount_table():
+        if kind in (b"cgroup", b"cgroup2"):
+            field = mount.decode(errors="surrogateescape").split(" ")
+            options = file_system.decode(errors="surrogateescape").rpartition(" ")[2].split(",")
+            root, point = _unescape(field[3]), _unescape(field[4])
+            yield CgroupMount(root, point, kind.decode(), options)
+
+
+def file_system_of(device: int) -> str | None:
+    """The type of the mounted file system with that st_dev; None: not in the table.
+
+    A btrfs subvolume, and a mount outside a chroot, are not listed under their st_dev.
+    """
+    wanted = f"{os.major(device)}:{os.minor(device)}".encode()
+    for mount, kind, _ in _mount_table():
+        if mount.split(b" ", 3)[2] == wanted:
+            return kind.decode(errors="replace")
+    return None
+
+
+def _mount_table() -> Iterator[tuple[bytes, bytes, bytes]]:
+    """Each mount: its own fields, the type of the file system, and that one's fields."""
+    for line in (read_or_none("self", "mountinfo") or b"").splitlines():
+        mount, _, file_system = line.partition(b" - ")
+        kind, _, fields = file_system.partition(b" ")
+        yield mount, kind, fields
+
+
+def _unescape(path: str) -> str:
+    """The table writes a space as \\040: else it would end the field."""
+    if "\\" not in path:
+        return path
+    for code, character in (("040", " "), ("011", "\t"), ("012", "\n"), ("134", "\\")):
+        path = path.replace(f"\\{code}", character)
+    return path
 
 
 def open_paths(pid: int) -> list[str]:

@@ -1,7 +1,7 @@
 """The gate: the only place in the package where a signal is sent.
 
 Open the process, prove that it is the recorded one, send through that same descriptor. If it is
-recycled in between, the descriptor still means the old process and nobody is hit. What can't be
+recycled in between, the descriptor still means the old process and no other is hit. What can't be
 proven is refused and said.
 """
 
@@ -11,7 +11,7 @@ import os
 
 from holdfast.errors import InvalidOption, Unavailable, WrongType
 from holdfast.lean import StrEnum, signal
-from holdfast.process import here
+from holdfast.process import this_host
 from holdfast.process.identity import HeldProcess, ProcessIdentity, valid_pid
 from holdfast.process.verdict import Look, Proof, Verdict
 from holdfast.record import Record
@@ -28,7 +28,7 @@ class Fate(StrEnum):
 
 
 class Delivery(Record):
-    """One signal: to whom, what became of it, on what proof."""
+    """One signal: to which process, what became of it, on what proof."""
 
     identity: ProcessIdentity
     signal: int
@@ -63,14 +63,14 @@ def need_identity(value: object, caller: str) -> None:
 def send_signal(identity: ProcessIdentity, sig: int, *, trust_pid: bool = False) -> Delivery:
     """Signal a process only if it is proven to be the recorded one.
 
-    `trust_pid` is the caller's word for a record that names nothing but a live PID; it never
+    `trust_pid`: the caller vouches for a record that names nothing but a live PID; it never
     overrides a verdict of RECYCLED, another host or another PID namespace.
     """
     need_identity(identity, "send_signal")
     if sig not in signal.valid_signals():
         raise InvalidOption(f"{sig} is not a signal", option="signal", value=sig)
     sig = int(sig)
-    if here.is_portable():
+    if this_host.is_portable():
         from holdfast.process import portable
 
         return portable.send(identity, sig, trust_pid=trust_pid)
@@ -118,7 +118,7 @@ def signal_number(pid: int, sig: int) -> None:
 
 
 def kill_self() -> None:
-    """Die at once, as by `kill -9`: for crash points. Our own PID can't be anybody else's."""
+    """Die at once, as by `kill -9`: for crash points. Our own PID can't be another's."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 

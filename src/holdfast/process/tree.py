@@ -1,299 +1,371 @@
-"""Stopping a whole tree: done only when it is empty.
+"""The members of a tree: every descendant, also those that called setsid or double-forked.
 
-Ask the workload, wait for the grace, ask the rest, then SIGSTOP all until two walks are calm
-(nothing new: a stopped process can't fork), then SIGKILL. Every strike goes through the gate.
-`TreeStop` is a machine for a poll loop; `stop_tree` drives it and blocks.
+A member is held by a pidfd from the moment it is seen, and its parent is proven while both are
+held. It owns that pidfd and the files in /proc that are kept open of it, for walks and samples
+alike; all files of a tree have one budget. This file looks; `process/tree_stop.py` stops.
 """
 
 from __future__ import annotations
 
+import os
 import select
 
-from holdfast.lean import StrEnum, signal
-from holdfast.process import procfs
-from holdfast.process.clock import boottime
-from holdfast.process.identity import HeldProcess, ProcessIdentity
-from holdfast.process.members import Member, Tree
-from holdfast.process.procfs import ProcessState
-from holdfast.process.signals import Delivery, Fate, need_identity, signal_held
-from holdfast.record import Record
+from holdfast.errors import HoldfastError, Unavailable
+from holdfast.process import pidfd, procfs
+from holdfast.process.held import hold_here
+from holdfast.process.identity import HeldProcess, ProcessIdentity, hold_pid
+from holdfast.process.proc_files import SAMPLED, WALKED, Budget, ProcessFiles
+from holdfast.process.procfs import ProcessState, ProcStat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any
+    from typing import Self
 
-REST_GRACE_SECONDS = 2.0  # for members that the workload left behind: they were not asked before
-FREEZE_SECONDS = 5.0  # a tree that is not calm by then is killed all the same, and looked at again
-SETTLE_SECONDS = 5.0  # how long SIGKILL may take before a process counts as a survivor
-_PAUSE_SECONDS = 0.005
-_STOP_AGAIN_SECONDS = 0.1  # a member that is not still by then was sent SIGCONT by another
-_STANDING_STILL = (
-    ProcessState.STOPPED,
-    ProcessState.TRACED,
-    ProcessState.DISK_SLEEP,
-    ProcessState.ZOMBIE,
-    ProcessState.DEAD,
-)
+STAMP = "HOLDFAST_RUN_ID"
+STAMP_HOME = "HOLDFAST_RUN_HOME"  # where that run is: HOLDFAST_HOME may be set to another
+_CHILDREN = ("children",)  # of the reaper, nothing else is read
+_OUR_SHARE = 2  # of our descriptors a half; more are for pidfds alone
 
 
-class Survivor(Record):
-    """A process that SIGKILL did not end in time, and where it hangs."""
+class Member:
+    """One process of the tree. `stat` and `children` are what the last look at it showed.
 
-    identity: ProcessIdentity
-    comm: str
-    state: ProcessState
-    wait_channel: str | None
+    They stay when it has left the tree and is closed. `on_leave` is called before that: a zombie
+    still shows what it has used.
+    """
 
-    def to_json(self) -> dict[str, Any]:
-        """As in a run's `cleanup`."""
-        return {
-            **self.identity.to_json(),
-            "comm": self.comm,
-            "state": self.state.value,
-            "wait_channel": self.wait_channel,
-        }
+    __slots__ = ("_budget", "children", "files", "held", "identity", "on_leave", "stat")
 
-    @classmethod
-    def from_json(cls, document: dict[str, Any]) -> Survivor:
-        """Read it back."""
-        return cls(
-            ProcessIdentity.from_json(document),
-            str(document.get("comm")),
-            ProcessState(document.get("state") or "unknown"),
-            document.get("wait_channel"),
-        )
+    def __init__(self, held: HeldProcess, budget: Budget | None = None) -> None:
+        self.held = held
+        self.identity = held.identity
+        self.files = ProcessFiles(held.identity.pid, budget)
+        self.stat: ProcStat | None = None  # it was gone, or hidden
+        self.children: list[int] = []
+        self.on_leave: Callable[[], None] | None = None
+        self._budget = budget
+        if budget is not None:
+            budget.count_pidfd(+1)
+
+    @property
+    def ppid(self) -> int:
+        """Its parent; 0 where that is hidden."""
+        return 0 if self.stat is None else self.stat.ppid
+
+    @property
+    def comm(self) -> str:
+        """The name that it has now."""
+        return "?" if self.stat is None else self.stat.comm
+
+    @property
+    def state(self) -> ProcessState:
+        """What it does."""
+        return ProcessState.UNKNOWN if self.stat is None else self.stat.state
+
+    @property
+    def image(self) -> int | None:
+        """Where its stack starts: another place after each exec."""
+        return None if self.stat is None else self.stat.stack_start
+
+    @property
+    def has_left(self) -> bool:
+        """Whether it was let go of: it has ended, or is not of this tree."""
+        return self.held.fd < 0
+
+    def has_ended(self) -> bool:
+        """Whether its number may be another's by now: what was read by number is not proven."""
+        return self.has_left or self.held.has_exited()
+
+    def is_proven(self, name: str) -> bool:
+        """Whether what was just read from that file is its own."""
+        return self.files.keeps(name) or not self.has_ended()
+
+    def look(self) -> list[int] | None:
+        """Read what it is now; its children. None: it lives, and could not be seen."""
+        stat = self.read_stat()
+        if stat is None:
+            self.children = []
+            return [] if self.has_ended() else None
+        found = self.files.children(stat.threads)
+        self.children = found or []
+        return found
+
+    def read_stat(self) -> ProcStat | None:
+        """Read what it is now, and no more."""
+        files = self.files
+        if not files.keeps("stat"):
+            self._keep(WALKED)
+        stat = files.stat()
+        self.stat = stat if stat is not None and self.is_proven("stat") else None
+        return self.stat
+
+    def keep_for_samples(self) -> None:
+        """Keep what a full sample reads, if there is room."""
+        if not self.files.keeps(SAMPLED[0]):
+            self._keep(SAMPLED)
+
+    def _keep(self, names: tuple[str, ...]) -> None:
+        if self.files.keep(names) and self.has_ended():
+            self.files.close()  # the number may have meant another process by then
+
+    def close(self) -> None:
+        """Let go of it; the process is not affected."""
+        self.files.close()
+        self.held.close()
+        if self._budget is not None:
+            self._budget.count_pidfd(-1)
 
 
-class Cleanup(Record):
-    """What stopping a tree came to."""
+class Tree:
+    """The members of one tree. `walk` looks again; a member that has ended is let go of.
 
-    signalled: int = 0  # processes that got at least one signal
-    refused: int = 0  # processes that could not be signalled
-    survivors: tuple[Survivor, ...] = ()
-    complete: bool | None = True  # None: empty as far as we see, but a fork may have been missed
-
-    def to_json(self) -> dict[str, Any]:
-        """The contract's `cleanup`."""
-        survivors = [survivor.to_json() for survivor in self.survivors]
-        return {**self.as_dict(), "survivors": survivors}
-
-    def added_to(self, before: Cleanup | None) -> Cleanup:
-        """Both in one: the counts add up, and who survives is what this one says."""
-        if before is None:
-            return self
-        # An adopter finds empty what was emptied under the old shim's eyes.
-        was_empty = bool(before.complete) and not self.signalled
-        return self.replace(
-            signalled=before.signalled + self.signalled,
-            refused=before.refused + self.refused,
-            complete=True if self.complete is None and was_empty else self.complete,
-        )
-
-    @classmethod
-    def from_json(cls, document: dict[str, Any]) -> Cleanup:
-        """Read it back."""
-        return cls(
-            int(document.get("signalled") or 0),
-            int(document.get("refused") or 0),
-            tuple(Survivor.from_json(one) for one in document.get("survivors") or ()),
-            document.get("complete"),
-        )
-
-
-class _Phase(StrEnum):
-    ASK = "ask the targets"
-    ASK_REST = "ask what they left behind"
-    FREEZE = "SIGSTOP until calm"
-    SETTLE = "SIGKILL until empty"
-    DONE = "done"
-
-
-class TreeStop:
-    """One stop of one tree. Call `step` until `result` is there; it never blocks."""
+    `reaper` is the subreaper above the tree (a shim, not a member): orphans of the tree come back
+    to it. Without one, a fork whose parent ended between two walks can be missed:
+    `sees_every_fork` says so. `spare` keeps a process and all below it out of the tree.
+    `saw_all`, `was_blind` (something could not be opened or read, and looking again may not help)
+    and `is_proven_empty` are about the last walk. Beyond `most_descriptors` no files are kept open.
+    """
 
     def __init__(
         self,
-        tree: Tree,
-        targets: Iterable[ProcessIdentity],
+        roots: Iterable[ProcessIdentity] = (),
         *,
-        polite: int = signal.SIGTERM,
-        grace_seconds: float = 10.0,
-        record: Callable[[Delivery, str], None] = lambda _delivery, _why: None,
-        clock: Callable[[], float] = boottime,
+        reaper: ProcessIdentity | None = None,
+        spare: Callable[[ProcessIdentity], bool] = lambda _identity: False,
+        most_descriptors: int | None = None,
     ) -> None:
-        self.result: Cleanup | None = None
-        self._tree = tree
-        self._targets = set(targets)
-        self._polite = polite
-        self._record = record
-        self._clock = clock
-        self._grace_ends = self._clock() + grace_seconds
-        self._asked: set[ProcessIdentity] = set()
-        self._frozen: dict[ProcessIdentity, float] = {}  # with the time of the last SIGSTOP
-        self._signalled: set[ProcessIdentity] = set()
-        self._refused: set[ProcessIdentity] = set()
-        self._just_frozen = 0
-        self._calm_walks = 0
-        self._rounds = 0
-        self._phase = _Phase.ASK
-        self._phase_ends = self._grace_ends
-        tree.let_go_of_spared()
-        if grace_seconds <= 0:  # nobody is given time to answer: asking would only be a race
-            self._enter(_Phase.FREEZE, self._clock() + FREEZE_SECONDS)
+        self.reaper = reaper
+        self.sees_every_fork = reaper is not None
+        # Another process's number is only proven while we hold it; our own is ours.
+        ours = reaper is None or reaper.pid == os.getpid()
+        self._held_reaper = None if reaper is None or ours else reaper.hold()
+        self._spare = spare
+        self.saw_all = False
+        self.was_blind = False
+        self.is_proven_empty = False
+        self._members: dict[int, Member] = {}
+        self._exits = select.poll()
+        self._by_descriptor: dict[int, int] = {}
+        self._budget = Budget(most_descriptors or os.sysconf("SC_OPEN_MAX") // _OUR_SHARE)
+        self._reaper_files = None
+        if reaper is not None:
+            self._reaper_files = ProcessFiles(reaper.pid, Budget(len(_CHILDREN)))
+        self._came_back: list[int] | None = None  # below the reaper at the last `shows_the_same`
+        self._ended: set[tuple[int, int | None]] = set()  # zombies that the last walk met
+        self._spared: dict[int, ProcessIdentity] = {}
+        for root in roots:
+            self.add(root)
 
-    def shorten(self, grace_seconds: float) -> None:
-        """Somebody asked again: wait no longer than that from now."""
-        self._grace_ends = min(self._grace_ends, self._clock() + grace_seconds)
-        if self._phase in (_Phase.ASK, _Phase.ASK_REST):
-            self._phase_ends = min(self._phase_ends, self._grace_ends)
+    def __enter__(self) -> Self:
+        return self
 
-    def step(self) -> float:
-        """Do what is due. Seconds until the next step is worth while; 0 when done."""
-        self._just_frozen = 0
-        members = self._tree.walk(self._meet)
-        if self._tree.is_proven_empty:
-            return self._finish(members)
-        if self._phase is _Phase.ASK:
-            return self._ask(members)
-        if self._phase is _Phase.ASK_REST:
-            return self._ask_rest(members)
-        if self._phase is _Phase.FREEZE:
-            return self._freeze(members)
-        return self._settle(members)
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
-    def _ask(self, members: list[Member]) -> float:
-        targets = [member for member in members if member.identity in self._targets]
-        if not targets:
-            self._enter(_Phase.ASK_REST, min(self._grace_ends, self._clock() + REST_GRACE_SECONDS))
-            return self._ask_rest(members)
-        self._ask_each(targets, "stop: asked")
-        return self._remaining_or_freeze()
+    def close(self) -> None:
+        """Let go of all members; none of them is affected."""
+        for member in self._members.values():
+            member.close()
+        self._members.clear()
+        self._by_descriptor.clear()
+        self._exits = select.poll()
+        if self._reaper_files is not None:
+            self._reaper_files.close()
+        if self._held_reaper is not None:
+            self._held_reaper.close()
 
-    def _ask_rest(self, members: list[Member]) -> float:
-        self._ask_each(members, "stop: left behind by the workload")
-        return self._remaining_or_freeze()
+    def add(self, identity: ProcessIdentity) -> bool:
+        """Hold a process that is known to be ours, if it is proven alive."""
+        try:
+            held = hold_here(identity)
+        except HoldfastError:  # gone, recycled or unproven: not a member that we can vouch for
+            return False
+        known = self._members.get(held.identity.pid)
+        if known is not None and not known.held.has_exited():
+            held.close()  # the same: a number means one live process
+            return True
+        if known is not None:
+            self._forget(held.identity.pid)
+        self._take(held)
+        return True
 
-    def _ask_each(self, members: list[Member], why: str) -> None:
-        for member in members:
-            # Who was met after the grace stands still already: SIGCONT would let it fork again.
-            if member.identity not in self._asked and member.identity not in self._frozen:
-                self._asked.add(member.identity)
-                self._strike(member.identity, self._polite, why)
-                if member.state is ProcessState.STOPPED:
-                    # A stopped process takes the signal only once it goes on.
-                    self._strike(member.identity, signal.SIGCONT, why)
+    def held(self) -> list[HeldProcess]:
+        """Members that have not ended, without looking for new ones."""
+        self._drop_ended()
+        return [member.held for member in self._members.values()]
 
-    def _remaining_or_freeze(self) -> float:
-        remaining = self._phase_ends - self._clock()
-        if remaining > 0:
-            # A fork may come at any time; leave the loop alone, but look once a second.
-            return min(remaining, 1.0 if self._tree.saw_all else _PAUSE_SECONDS)
-        self._enter(_Phase.FREEZE, self._clock() + FREEZE_SECONDS)
-        for held in self._tree.held():
-            self._freeze_new(held)
-        return 0.0
+    def descriptors(self) -> list[int]:
+        """A pidfd for each member of the last walk; that of one which ended since is readable."""
+        return list(self._by_descriptor)
 
-    def _meet(self, held: HeldProcess) -> None:
-        """A fork bomb leaves us little of the CPU: once the grace is over, freeze in passing."""
-        if self._phase in (_Phase.FREEZE, _Phase.SETTLE) or self._clock() >= self._phase_ends:
-            self._freeze_new(held)
+    def held_as(self, identity: ProcessIdentity) -> HeldProcess | None:
+        """The member with that identity, if it is held."""
+        member = self._members.get(identity.pid)
+        return member.held if member is not None and member.identity == identity else None
 
-    def _freeze_new(self, held: HeldProcess) -> None:
-        """A new member is stopped the moment it is proven to be one: it may fork any moment."""
-        if held.identity not in self._frozen:
-            self._just_frozen += 1
-            self._hold_still(held.identity)
+    def walk(self, on_new: Callable[[HeldProcess], object] | None = None) -> list[Member]:
+        """Look at the whole tree now. `on_new` gets each new member at once.
 
-    def _hold_still(self, identity: ProcessIdentity) -> None:
-        self._frozen[identity] = self._clock()
-        self._strike(identity, signal.SIGSTOP, "stop: hold still")
+        Empty is proven only by a walk that began with no member and met nothing but zombies that
+        were zombies before it: a process that forks and ends at once is in no listing, yet its
+        child is in the reaper's next one (test_S2, the comet).
+        """
+        self._drop_ended()
+        was_empty = not self._members
+        known_ended, self._ended = self._ended, set()
+        self.saw_all, self.was_blind = True, False
+        todo = [self.reaper.pid] if self.reaper else []
+        todo.extend(self._members)
+        looked_at = set()
+        while todo:
+            parent = todo.pop()
+            if parent in looked_at:
+                continue
+            looked_at.add(parent)
+            # The newest first: it is the most likely to fork again before it is stopped.
+            for child in reversed(self._children_of(parent)):
+                if child not in looked_at and self._adopt(child, parent, known_ended, on_new):
+                    todo.append(child)  # noqa: PERF401 - _adopt has effects
+        members = list(filter(_is_alive, self._members.values()))
+        # A member that was met and has ended again is still held: the tree was not empty.
+        self.is_proven_empty = was_empty and self.saw_all and not self._members
+        return members
 
-    def _freeze(self, members: list[Member]) -> float:
-        for member in members:
-            held = self._tree.held_as(member.identity)
-            if held is not None:
-                self._freeze_new(held)
-        moving = [m.identity for m in members if m.state not in _STANDING_STILL]
-        for identity in moving:
-            if self._clock() - self._frozen.get(identity, 0.0) > _STOP_AGAIN_SECONDS:
-                self._hold_still(identity)
-        saw_all = self._tree.saw_all and not self._just_frozen
-        self._calm_walks = self._calm_walks + 1 if saw_all and not moving else 0
-        if self._calm_walks < 2 and self._clock() < self._phase_ends:
-            return _PAUSE_SECONDS if saw_all else 0.0
-        for member in members:
-            self._strike(member.identity, signal.SIGKILL, "stop: grace is over")
-        self._enter(_Phase.SETTLE, self._clock() + SETTLE_SECONDS)
-        return _PAUSE_SECONDS
+    def shows_the_same(self) -> bool:
+        """Whether no member has come or gone and each shows what it showed at the last call.
 
-    def _settle(self, members: list[Member]) -> float:
-        if self._just_frozen and self._rounds < 50:
-            self._rounds += 1
-            self._enter(_Phase.FREEZE, self._clock() + FREEZE_SECONDS)
-            return self._freeze(members)
-        if self._clock() < self._phase_ends:
-            return _PAUSE_SECONDS * 4 if self._tree.saw_all else 0.0
-        return self._finish(members)
+        A look that parses nothing. Counters of the kernel only rise: what reads the same was not
+        changed in between.
+        """
+        before = self._came_back
+        self._came_back = None if self.reaper is None else self._look(self.reaper.pid)
+        # Each is read: the next call compares with what it showed now.
+        same = [member.files.shows_the_same() for member in self._members.values()]
+        is_blind = self.reaper is not None and self._came_back is None
+        return all(same) and before == self._came_back and not is_blind
 
-    def _finish(self, members: list[Member]) -> float:
-        survivors = tuple(
-            Survivor(m.identity, m.comm, m.state, procfs.wait_channel(m.identity.pid))
-            for m in members
-        )
-        saw_every_fork = self._tree.sees_every_fork and self._tree.is_proven_empty
-        complete = False if survivors else (True if saw_every_fork else None)
-        refused = len(self._refused - self._signalled)
-        self.result = Cleanup(len(self._signalled), refused, survivors, complete)
-        self._phase = _Phase.DONE
-        return 0.0
+    def _children_of(self, pid: int) -> list[int]:
+        found = self._look(pid)
+        if found is None:
+            self.saw_all, self.was_blind = False, True
+        return found or []
 
-    def _enter(self, phase: _Phase, ends: float) -> None:
-        self._phase = phase
-        self._phase_ends = ends
-        self._calm_walks = 0
+    def _look(self, pid: int) -> list[int] | None:
+        member = self._members.get(pid)
+        if member is not None:
+            return member.look()
+        files, held = self._reaper_files, self._held_reaper
+        if files is None or self.reaper is None or pid != self.reaper.pid:
+            return []  # it has left since the walk began
+        is_new = not files.keeps(_CHILDREN[0]) and files.keep(_CHILDREN)
+        if is_new and held is not None and held.has_exited():
+            files.close()  # the number may have meant another process by then
+        threads = files.threads()  # not of its stat, which is another at each look
+        return None if threads is None else files.children(threads)
 
-    def _strike(self, identity: ProcessIdentity, sig: int, why: str) -> None:
-        held = self._tree.held_as(identity)
-        if held is None:
-            return
-        delivery = signal_held(held, sig)
-        self._record(delivery, why)
-        if delivery.delivered:
-            self._signalled.add(identity)
-        elif delivery.fate in (Fate.DENIED, Fate.REFUSED):
-            self._refused.add(identity)
+    def is_empty(self) -> bool:
+        """Whether no member is left, proven: one that ended just now takes a second walk."""
+        self.let_go_of_spared()
+        for _ in range(2):
+            if self.walk():
+                return False
+            if self.is_proven_empty:
+                return True
+        return False
+
+    def _adopt(
+        self,
+        pid: int,
+        parent: int,
+        known_ended: set[tuple[int, int | None]],
+        on_new: Callable[[HeldProcess], object] | None,
+    ) -> bool:
+        """Hold a child, if it is proven to be a child of the tree. True: look below it."""
+        if pid in self._members:
+            return not self._members[pid].held.has_exited() or self._forget(pid)
+        try:
+            held = hold_pid(pid)
+        except HoldfastError as error:  # it ended, or can't be opened: the next walk sees
+            self.was_blind = self.was_blind or isinstance(error, Unavailable)
+            self.saw_all = self._had_ended(pid, known_ended) and self.saw_all
+            return False
+        if not self._is_child(held, parent):
+            held.close()
+            self.saw_all = False
+            return False
+        if self._is_spared(held.identity):
+            held.close()
+            return False
+        self._take(held)
+        if on_new is not None:
+            on_new(held)
+        return True
+
+    def _had_ended(self, pid: int, known_ended: set[tuple[int, int | None]]) -> bool:
+        """Whether this child was a zombie before this walk: then all its children were listed."""
+        try:
+            fd = os.pidfd_open(pid)
+        except OSError:  # reaped, or no descriptor is left: what it forked may have been missed
+            return False
+        try:
+            zombie = (pid, pidfd.inode(fd))
+            if not pidfd.has_exited(fd):
+                return False
+        finally:
+            os.close(fd)
+        self._ended.add(zombie)
+        return zombie in known_ended
+
+    def _is_child(self, held: HeldProcess, parent: int) -> bool:
+        """The PID that /proc listed may have been recycled before it was held: ask again."""
+        stat = procfs.stat_or_none(held.identity.pid)
+        if held.has_exited():
+            return False
+        if stat is None:
+            self.was_blind = True
+            return False
+        if self.reaper is not None and stat.ppid == self.reaper.pid:
+            return self._held_reaper is None or not self._held_reaper.has_exited()
+        above = self._members.get(stat.ppid)
+        # The parent is held and alive *after* the child named it: the number meant that process.
+        return stat.ppid == parent and above is not None and not above.held.has_exited()
+
+    def _is_spared(self, identity: ProcessIdentity) -> bool:
+        if self._spared.get(identity.pid) == identity:
+            return True
+        if self._spare(identity):
+            self._spared[identity.pid] = identity
+            return True
+        return False
+
+    def let_go_of_spared(self) -> None:
+        """The shim of an inner run can be met before anything says whose it is: ask again."""
+        for pid, member in list(self._members.items()):
+            if self._is_spared(member.identity):
+                self._forget(pid)
+
+    def _drop_ended(self) -> None:
+        for fd, _ in self._exits.poll(0):
+            self._forget(self._by_descriptor[fd])
+
+    def _take(self, held: HeldProcess) -> None:
+        self._members[held.identity.pid] = Member(held, self._budget)
+        self._by_descriptor[held.fd] = held.identity.pid
+        self._exits.register(held.fd, select.POLLIN)
+
+    def _forget(self, pid: int) -> bool:
+        member = self._members.pop(pid)
+        del self._by_descriptor[member.held.fd]
+        self._exits.unregister(member.held.fd)
+        if member.on_leave is not None:
+            member.on_leave()
+            member.on_leave = None  # it refers to the member: no circle is left
+        member.close()
+        return False
 
 
-def stop_tree(
-    root: ProcessIdentity,
-    *,
-    polite: int = signal.SIGTERM,
-    grace_seconds: float = 10.0,
-    reaper: ProcessIdentity | None = None,
-    spare: Callable[[ProcessIdentity], bool] = lambda _identity: False,
-    record: Callable[[Delivery, str], None] = lambda _delivery, _why: None,
-) -> Cleanup:
-    """Stop a process and all its descendants; blocks until the tree is empty or can't be.
-
-    Pass `reaper=ProcessIdentity.current()` from a subreaper: then no fork can be missed.
-    """
-    need_identity(root, "stop_tree")
-    if reaper is not None:
-        need_identity(reaper, "reaper of stop_tree")
-    with Tree([root], reaper=reaper, spare=spare) as tree:
-        targets = [held.identity for held in tree.held()]  # as they are named here
-        stop = TreeStop(tree, targets, polite=polite, grace_seconds=grace_seconds, record=record)
-        return drive(stop, tree)
-
-
-def drive(stop: TreeStop, tree: Tree) -> Cleanup:
-    """Step until there is a result; sleeps until somebody ends or the next step is due."""
-    while stop.result is None:
-        pause = stop.step()
-        if pause > 0:
-            poll = select.poll()
-            for fd in tree.descriptors():  # also of one that ended since: then don't sleep
-                poll.register(fd, select.POLLIN)
-            poll.poll(pause * 1000)
-    return stop.result
+def _is_alive(member: Member) -> bool:
+    """Z is shown of a leader whose other threads live on, too; and a hidden process lives."""
+    stat = member.stat
+    return not (stat is None or stat.state is ProcessState.ZOMBIE) or not member.held.has_exited()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from holdfast.run.atomic_files import sync_directory
 from holdfast.run.locks import WAIT_SECONDS, HeldLock, wait_for_lock
 from holdfast.run.names import check_name, is_id, valid_name
 
@@ -35,11 +36,14 @@ class Claim:
         """The id of the latest run; None: there is none."""
         return _id_in(_text(os.pread(self._lock.fd, 64, 0)))
 
-    def write(self, run_id: str) -> None:
-        """Let it lead to this run."""
+    def write(self, run_id: str, *, sync: bool = False) -> None:
+        """Let it lead to this run. `sync`: that survives a power cut from here on."""
         data = f"{run_id}\n".encode()
         os.pwrite(self._lock.fd, data, 0)
         os.ftruncate(self._lock.fd, len(data))
+        if sync:
+            os.fsync(self._lock.fd)
+            sync_directory(os.path.dirname(self._lock.path))
 
     def remove(self) -> None:
         """Forget it: whoever waits for the lock makes the file anew."""
@@ -67,6 +71,17 @@ def claim_name(home: Home, name: str, timeout_seconds: float = WAIT_SECONDS) -> 
 def claim_key(home: Home, key: str, timeout_seconds: float = WAIT_SECONDS) -> Claim:
     """Wait for the key, and keep it."""
     return Claim(wait_for_lock(_key_path(home, key), timeout_seconds))
+
+
+def claim_given_id(home: Home, run_id: str, timeout_seconds: float = WAIT_SECONDS) -> Claim:
+    """Wait for an id that somebody else has given to a run. It stays when the run is removed."""
+    os.makedirs(home.started_path, mode=0o700, exist_ok=True)
+    return Claim(wait_for_lock(f"{home.started_path}/{run_id}", timeout_seconds))
+
+
+def was_given(home: Home, run_id: str) -> bool:
+    """Whether a run was made under that id here, though it may be removed since."""
+    return _id_in(_read(f"{home.started_path}/{run_id}")) == run_id
 
 
 def read_name(home: Home, name: str) -> str | None:

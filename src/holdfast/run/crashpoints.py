@@ -14,7 +14,7 @@ import os
 
 from holdfast.errors import Bug
 
-ROLES = ("launcher", "shim", "adopter", "remover")
+ROLES = ("launcher", "shim", "adopter", "remover", "submitter")
 
 POINTS = {
     "launcher.claimed": "the name is locked and nothing exists yet",
@@ -28,21 +28,37 @@ POINTS = {
     "shim.started": "a shim that has not taken the lock",
     "shim.locked": "a lock that was held by a shim of which nothing is recorded",
     "shim.supervised": "a shim is recorded and no attempt",
+    "shim.queued": "a run that waits, and is in no line yet",
+    "shim.in-line": "a place in the line of a shim that is gone",
+    "shim.baton-taken": "the baton of a queue was held by a shim that is gone",
+    "shim.slot-taken": "a slot of a run of which no admission is recorded",
+    "shim.admission-recorded": "an admitted run whose baton nobody has let go of",
+    "shim.baton-released": "the next in line was not told",
+    "shim.admitted": "an admitted run that was not started",
     "shim.forked": "a child waits for its release; its identity is not recorded",
     "shim.attempt-recorded": "the identity of a child that will never exec is recorded",
     "shim.released": "the workload may run and no event says so",
     "shim.running": "the launcher was not told; the workload lives without a shim",
+    "shim.ready": "the launcher was told; nothing watches the run yet",
     "shim.root-exited": "an exit status that was seen and not recorded",
     "shim.exit-recorded": "the exit is recorded; the run has no ending",
     "shim.reaped": "the same, and nobody can read the status again",
     "shim.restart-scheduled": "a restart that is due and nobody to do it",
+    "shim.pause-begun": "a pause that is recorded, of which nobody was stopped",
+    "shim.continued": "a run that goes on, and is recorded as paused",
+    "shim.budget-reached": "a budget that is used up, on record, and nobody who acts on it",
+    "shim.adjusted": "limits that are changed on record, and watched by nobody",
     "shim.stop-begun": "a stop that nobody finishes",
     "shim.cleaned": "the tree is empty; the run has no ending",
     "shim.before-ended": "the output is drained; the run has no ending",
     "shim.ended-synced": "an ending without summary, still marked active",
     "shim.summary-written": "an ended run, still marked active",
+    "shim.usage-kept": "the line of an ended run, which is still marked active",
     "shim.marker-removed": "an ended run whose lock is still held",
     "shim.lock-released": "all is recorded; the shim's own end tells nobody",
+    "shim.rescue-found": "a shim has found a run without one, and done nothing about it",
+    "shim.rescue-noted": "a rescue that is noted and has no adopter",
+    "shim.rescue-spawned": "an adopter below a shim that is gone",
     "adopter.started": "an adopter that has not taken the lock",
     "adopter.tree-emptied": "the tree of a shim that hangs is empty; that shim still has the lock",
     "adopter.shim-ended": "a shim that hung is ended; nobody holds the lock",
@@ -50,20 +66,20 @@ POINTS = {
     "adopter.recorded": "the adopter is recorded as the shim and watches nothing yet",
     "remover.locked": "an ended run whose lock was held by a remover",
     "remover.archived": "an archive beside the run that it was made from",
+    "remover.usage-kept": "the line of a run that is still there",
     "remover.renamed": "a removed run that markers and a name still lead to",
     "remover.unmarked": "a removed run that a name still leads to",
     "remover.unnamed": "a removed run whose files are still there",
+    "submitter.intended": "a placement that nothing is reserved for",
+    "submitter.reserved": "a reservation that no ledger names",
+    "submitter.bound": "a bound placement that nobody has started",
+    "submitter.committed": "a started run whose ledger does not know that",
 }
 
 _VARIABLES = ("HOLDFAST_CRASH_AT", "HOLDFAST_HOLD_AT")
 _held_callbacks = [os.environ.get("HOLDFAST_HOLD_CALLBACK")]  # empty once it was held
 _armed = any(name in os.environ for name in _VARIABLES)
 _role: str | None = None
-
-
-def points() -> list[str]:
-    """Every point, for a harness to go through."""
-    return list(POINTS)
 
 
 def set_role(role: str) -> None:

@@ -10,20 +10,18 @@ import os
 
 from holdfast.errors import HoldfastError, InvalidName, LockBusy, RunNotFound
 from holdfast.lean import read_json
-from holdfast.run.durable import append_line, atomic_write, encode, read_file, read_lines
-from holdfast.run.eventlog import EventLog, EventsRead, read_events
+from holdfast.run.atomic_files import append_line, atomic_write, encode, read_file, read_lines
+from holdfast.run.checked_json import damaged
+from holdfast.run.event_log import EventLog, EventsRead, read_events
 from holdfast.run.home import Home
 from holdfast.run.locks import HeldLock, lock_is_held, take_lock, wait_for_lock
 from holdfast.run.names import is_id
 from holdfast.run.spec import RunSpec
-from holdfast.run.strict import damaged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Self
-
-ANNOUNCED = "announced"  # the fate, in the history of signals, of one that is about to be sent
 
 
 class RunDirectory:
@@ -44,8 +42,10 @@ class RunDirectory:
         self.anomalies_path = f"{self.path}/anomalies.jsonl"
         self.signals_path = f"{self.path}/signals.jsonl"
         self.inner_path = f"{self.path}/inner"
+        self.rescued_path = f"{self.path}/rescued"
         self.control_path = f"{self.path}/control"
         self.stdin_path = f"{self.path}/stdin"
+        self.notify_failed_path = f"{self.path}/notify.failed"
         self.summary_path = f"{self.path}/summary.json"
 
     @classmethod
@@ -149,15 +149,15 @@ class RunDirectory:
     def read_signals(self) -> list[dict[str, Any]]:
         """Every signal that was sent or refused, oldest first.
 
-        What was only announced is told while its sender has not said what became of it.
+        An announced signal is among them until its sender has recorded the result.
         """
-        rows = read_lines(self.signals_path)
-        settled = [_letter(row) for row in rows if row.get("fate") != ANNOUNCED]
-        return [r for r in rows if r.get("fate") != ANNOUNCED or _letter(r) not in settled]
+        from holdfast.run.signal_log import without_settled
 
-    def write_summary(self, document: dict[str, Any], *, sync: bool = False) -> None:
+        return without_settled(read_lines(self.signals_path))
+
+    def write_summary(self, document: dict[str, Any]) -> None:
         """What can be rebuilt from the rest, for those who read many runs."""
-        atomic_write(self.summary_path, encode(document) + b"\n", sync=sync)
+        atomic_write(self.summary_path, encode(document) + b"\n")
 
     # What leads to it
 
@@ -212,21 +212,28 @@ class RunDirectory:
 
     def add_inner(self, inner: RunDirectory) -> None:
         """Note that a run is being started inside this one; its home, where that is another."""
+        self._note_below(self.inner_path, inner)
+
+    def add_rescued(self, rescued: RunDirectory) -> None:
+        """Note that our shim starts an adopter for another run: what is that run's is not ours."""
+        self._note_below(self.rescued_path, rescued)
+
+    def _note_below(self, path: str, other: RunDirectory) -> None:
         try:
-            os.mkdir(self.inner_path, 0o700)
+            os.mkdir(path, 0o700)
         except FileExistsError:
             pass
-        with open(f"{self.inner_path}/{inner.id}", "wb") as file:
-            if inner.home.path != self.home.path:
-                file.write(os.fsencode(inner.home.path))
+        with open(f"{path}/{other.id}", "wb") as file:
+            if other.home.path != self.home.path:
+                file.write(os.fsencode(other.home.path))
 
     def inner_runs(self) -> list[RunDirectory]:
         """The runs that were started inside this one, oldest first."""
-        try:
-            ids = sorted(name for name in os.listdir(self.inner_path) if is_id(name))
-        except FileNotFoundError:
-            return []
-        return [self._inner(run_id) for run_id in ids]
+        return [self._inner(run_id) for run_id in _ids_in(self.inner_path)]
+
+    def rescued_runs(self) -> list[RunDirectory]:
+        """The runs whose adopters our shim has started; never stopped with this one."""
+        return [self.sibling(run_id) for run_id in _ids_in(self.rescued_path)]
 
     def _inner(self, run_id: str) -> RunDirectory:
         try:
@@ -254,5 +261,8 @@ class RunDirectory:
         return RunNotFound(f"there is no run {self.id}", run=self.id)
 
 
-def _letter(row: dict[str, Any]) -> tuple[object, ...]:
-    return row.get("by"), row.get("to"), row.get("signal")
+def _ids_in(path: str) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(path) if is_id(name))
+    except FileNotFoundError:
+        return []

@@ -12,7 +12,8 @@ import sys
 import time
 
 from holdfast.errors import HomeUnusable
-from holdfast.process.paths import absolute, user_home
+from holdfast.process import procfs
+from holdfast.process.this_host import absolute, user_home
 from holdfast.run.names import is_id
 
 TYPE_CHECKING = False
@@ -43,7 +44,7 @@ _LYING_MAGIC = {  # f_type of statfs: for where the mount table does not list th
 _BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _OPEN_TO_OTHERS = "others can write to"
 _FOLDERS = ("runs", "active", "recent", "names", "keys")
-_FOLDERS_MADE_LATER = ("removed", "archive", "worktrees")
+_FOLDERS_MADE_LATER = ("removed", "archive", "worktrees", "queues", "fleet")
 RECENT_SECONDS = 86400.0  # plain listings show what ended in the last day
 RECENT_SLACK_SECONDS = 3600.0  # markers stay so much longer, for whoever asked a moment ago
 
@@ -60,7 +61,13 @@ class Home:
         self.archive_path = f"{path}/archive"
         self.names_path = f"{path}/names"
         self.keys_path = f"{path}/keys"
+        self.queues_path = f"{path}/queues"
+        self.fleet_path = f"{path}/fleet"  # placements of runs elsewhere
+        self.node_path = f"{path}/node.json"  # which node of a fleet this is
+        self.started_path = f"{path}/fleet/started"  # ids that submitters gave to runs here
         self.abandoned_path = f"{path}/abandoned.jsonl"
+        self.usage_path = f"{path}/usage.jsonl"
+        self.older_usage_path = f"{path}/usage.1.jsonl"
         self.index_path = f"{path}/index.sqlite3"
 
     @classmethod
@@ -110,13 +117,30 @@ class Home:
         path = self.active_path if active else self.runs_path
         return sorted(name for name in _names_in(path) if is_id(name))
 
-    def count_runs(self) -> int:
-        """How many runs there are; where the file system counts directories, without a listing."""
+    def entries(self) -> set[str]:
+        """What lies in `runs`: ids, and perhaps other names. A look at each takes its time."""
+        try:
+            return set(os.listdir(self.runs_path))
+        except FileNotFoundError:
+            return set()
+
+    def count_runs(self, most: int | None = None) -> int:
+        """How many runs there are, counted up to `most`.
+
+        Where the file system counts directories, that takes no listing; ext4 does so up to 65 000.
+        """
         try:
             links = os.stat(self.runs_path).st_nlink  # one for each directory below, and two
         except FileNotFoundError:
             return 0
-        return links - 2 if links > 2 else len(self.run_ids())
+        if links > 2:
+            return links - 2
+        found = 0
+        for name in _names_in(self.runs_path):
+            found += is_id(name)
+            if found == most:
+                break
+        return found
 
     def recent_ids(self, since: float) -> list[str]:
         """The ids of runs whose ending was recorded at or after that time; oldest first."""
@@ -214,9 +238,7 @@ def _why_not_ours(status: os.stat_result) -> str | None:
 
 def file_system_type(path: str, device: int) -> str | None:
     """The type's name; None: not told, which is so for file systems that are not known to lie."""
-    from holdfast.process.mounts import file_system_of
-
-    found = file_system_of(device)
+    found = procfs.file_system_of(device)
     if found is None and sys.platform == "linux":
         # Not in the table: btrfs has a device of its own per subvolume. ctypes costs a launch
         # as much as everything else here, so it is asked last.

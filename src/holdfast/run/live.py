@@ -1,15 +1,16 @@
 """What a run uses now, and has used so far: from the newest row of its trace, and no other.
 
 Each row has, beside its own figures, the peaks that are above them. So one row is enough, however
-long the trace is. What is no sound row (`trace_rows.py`), or about somebody else, is not believed.
+long the trace is. A row that is not sound (`trace_rows.py`), or about another process, is ignored.
 """
 
 from __future__ import annotations
 
 from holdfast.process.clock import boottime
-from holdfast.process.samples import tree_figures
+from holdfast.process.sampling.figures import NOW
+from holdfast.process.sampling.samples import tree_figures
 from holdfast.record import Record
-from holdfast.run.trace import PEAKS, highest
+from holdfast.run.trace import PEAKS, usage_in
 from holdfast.run.trace_rows import last_row
 
 TYPE_CHECKING = False
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 _STALE_INTERVALS = 3
-_NOW = ("cpu_percent", "rss_bytes", "swap_bytes", "processes")
 
 
 class Live(Record):
@@ -34,15 +34,15 @@ class Live(Record):
 def read_live(
     trace_path: str, facts: RunFacts, interval_seconds: float, *, with_usage: bool = True
 ) -> Live:
-    """From the newest sample; one that is too old to be about now still tells what was used."""
+    """From the newest sample; one that is too old to be about now still shows what was used."""
     row = last_row(trace_path)
     if row is None or not _is_ours(row, facts) or not isinstance(row.get("tree"), dict):
         return Live()
-    is_unresolved = row.get("resolution") == "unresolved"  # a count of wrappers is nobody's
+    is_unresolved = row.get("resolution") == "unresolved"  # it counts wrappers alone
     figures = {} if is_unresolved else tree_figures(row)
     now = None
     if figures and _is_recent(row, interval_seconds):
-        now = {"at": row["at"], **{name: figures.get(name) for name in _NOW}}
+        now = {"at": row["at"], **{name: figures.get(name) for name in NOW}}
     return Live(now, _so_far(row, figures) if with_usage else None)
 
 
@@ -61,8 +61,8 @@ def _is_recent(row: Json, interval_seconds: float) -> bool:
 def _so_far(row: Json, figures: Json) -> Json | None:
     peaks = row.get(PEAKS)
     if not isinstance(peaks, dict):
-        return None  # of an earlier version: what was before this row is not told
-    own = highest(figures)
+        return None  # of an earlier version: it does not have what was before
+    own = usage_in(figures)
     beyond = {name: peaks[name] for name in own if name in peaks}
     usage = {**own, **beyond}
     return usage if any(value is not None for value in usage.values()) else None

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u: can be read aloud
 ID_LENGTH = 20
-NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"  # what `valid_name` looks for without compiling it
 _LONGEST_NAME = 64
 _ALPHANUMERIC = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
 _IN_A_NAME = _ALPHANUMERIC | frozenset("._-")
+_IN_A_GLOB = _IN_A_NAME | frozenset("*?[]!")
 
 
 def new_id() -> str:
@@ -59,6 +59,22 @@ def check_name(text: str) -> str:
         raise InvalidName(
             f"{text!r} can't name a run",
             hint="1 to 64 of A-Z a-z 0-9 . _ - and a letter or digit first",
+            name=text,
+        )
+    return text
+
+
+def is_glob(text: str) -> bool:
+    """Whether the text stands for all names that match it; no name has these characters."""
+    return any(letter in text for letter in "*?[")
+
+
+def check_glob(text: str) -> str:
+    """The glob itself, or InvalidName."""
+    if not _IN_A_GLOB.issuperset(text):
+        raise InvalidName(
+            f"{text!r} can't match the name of a run",
+            hint="names have A-Z a-z 0-9 . _ - and globs * ? [abc] [!abc] besides",
             name=text,
         )
     return text

@@ -24,6 +24,12 @@ class Outcome(StrEnum):
     KILLED = "killed"  # by a signal that Holdfast did not send
     NEVER_STARTED = "never_started"
     LOST = "lost"
+    OVER_BUDGET = "over_budget"  # more tokens, or a higher cost, than it was given
+
+    @property
+    def is_success(self) -> bool:
+        """It did what it was started for."""
+        return self in (Outcome.SUCCEEDED, Outcome.COMPLETED)
 
 
 class EndedBy(StrEnum):
@@ -48,14 +54,23 @@ class StopCause(StrEnum):
 
     USER = "user"
     TIMEOUT = "timeout"
-    IDLE = "idle"
+    IDLE = "idle"  # neither output nor work
+    SILENCE = "silence"  # no output
     MEMORY = "memory"
+    TOKENS = "tokens"
+    COST = "cost"
     COMPLETION = "completion"
     REQUIRE_WORKLOAD = "require_workload"
     SHIM_SIGNALLED = "shim_signalled"
     OUTER = "outer"  # the run that it was started in is being stopped
     REPLACED = "replaced"
     LEFTOVERS = "leftovers"  # the workload had ended: only what it left behind is stopped
+
+    @property
+    def yields_to_completion(self) -> bool:
+        """A limit that only hurries the end when it is passed after completion was proven."""
+        time = (StopCause.TIMEOUT, StopCause.IDLE, StopCause.SILENCE)
+        return self in (*time, StopCause.TOKENS, StopCause.COST)
 
 
 class Ending(Record):
@@ -74,7 +89,10 @@ _BY_CAUSE = {
     StopCause.REPLACED: Outcome.STOPPED,
     StopCause.TIMEOUT: Outcome.TIMED_OUT,
     StopCause.IDLE: Outcome.STALLED,
+    StopCause.SILENCE: Outcome.STALLED,
     StopCause.MEMORY: Outcome.OUT_OF_MEMORY,
+    StopCause.TOKENS: Outcome.OVER_BUDGET,
+    StopCause.COST: Outcome.OVER_BUDGET,
     StopCause.COMPLETION: Outcome.COMPLETED,
     StopCause.REQUIRE_WORKLOAD: Outcome.FAILED,
 }
@@ -95,20 +113,24 @@ def decide_outcome(
     is_error: bool = False,
     oom_killed: bool = False,
     signalled_by_us: bool = False,
+    over_budget: bool = False,
 ) -> Ending:
     """The ending of a run whose root, and workload, are proven gone.
 
     `stop_cause` is the first that fired; `exit_code` and `signal` are both None when the
     status could not be read; `is_error` is the agent's own proof that it failed;
-    `signalled_by_us`: somebody sent that signal through Holdfast without stopping the run.
+    `signalled_by_us`: somebody sent that signal through Holdfast without stopping the run;
+    `over_budget`: the agent says that it gave up at its own limit.
     """
     outcome = _BY_CAUSE.get(stop_cause) if stop_cause is not None else None
     if exec_failed and outcome is None:
         return Ending(Outcome.NEVER_STARTED, exit_code, None, EndedBy.ITSELF)
     if outcome is None:
-        return _own_ending(exit_code, signal, is_error, oom_killed, signalled_by_us)
+        own = _own_ending(exit_code, signal, is_error, oom_killed, signalled_by_us)
+        gave_up = over_budget and own.outcome is Outcome.FAILED
+        return own.replace(outcome=Outcome.OVER_BUDGET) if gave_up else own
     if outcome is Outcome.COMPLETED and is_error:
-        outcome = Outcome.FAILED
+        outcome = Outcome.OVER_BUDGET if over_budget else Outcome.FAILED
     return Ending(outcome, exit_code, signal, EndedBy.HOLDFAST)
 
 
@@ -143,9 +165,9 @@ def run_exit_code(
     stop_cause: StopCause | None = None,
 ) -> int:
     """The code of `run -F` and `wait` for an ended run."""
-    if outcome in (Outcome.SUCCEEDED, Outcome.COMPLETED):
+    if outcome.is_success:
         return 0
-    if outcome in (Outcome.TIMED_OUT, Outcome.STALLED):
+    if outcome in (Outcome.TIMED_OUT, Outcome.STALLED, Outcome.OVER_BUDGET):
         return _LIMIT_EXIT_CODE
     if outcome is Outcome.NEVER_STARTED:
         return exit_code if exit_code in (126, 127) else _OWN_EXIT_CODE

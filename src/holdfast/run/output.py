@@ -48,10 +48,10 @@ class OutputReader:
         if fd >= 0:
             os.close(fd)
 
-    def seek_tail(self, lines: int) -> None:
-        """Go to where the last lines begin."""
+    def seek_tail(self, lines: int, end: int | None = None) -> None:
+        """Go to where the last lines begin, of the file or of what is before a byte."""
         if self._open():
-            self.at_byte = tail_offset(self._fd, lines, self._first_kept)
+            self.at_byte = tail_offset(self._fd, lines, self._first_kept, end)
 
     @property
     def size(self) -> int:
@@ -99,7 +99,12 @@ class OutputReader:
 
 
 def read_from(
-    path: str, at_byte: int = 0, *, tail: int | None = None, first_kept: int = 0
+    path: str,
+    at_byte: int = 0,
+    *,
+    tail: int | None = None,
+    first_kept: int = 0,
+    most_bytes: int = _CHUNK_BYTES,
 ) -> Iterator[Chunk]:
     """All that there is now, from a byte on, or the last lines. It ends, even if output goes on."""
     reader = OutputReader(path, at_byte, first_kept=first_kept)
@@ -109,7 +114,7 @@ def read_from(
         end = reader.size
         while (
             reader.at_byte < end
-            and (chunk := reader.read(min(_CHUNK_BYTES, end - reader.at_byte))) is not None
+            and (chunk := reader.read(min(most_bytes, end - reader.at_byte))) is not None
         ):
             yield chunk
     finally:
@@ -143,13 +148,14 @@ def begins_with_zeros(path: str) -> bool:
         os.close(fd)
 
 
-def tail_offset(fd: int, lines: int, first_kept: int = 0) -> int:
-    """Where the last lines begin; an unfinished last line counts as one."""
-    size, head = os.fstat(fd).st_size, max(first_byte(fd), first_kept)
-    if lines <= 0 or size <= head:
-        return size
-    end, wanted = size, lines
-    if os.pread(fd, 1, size - 1) == b"\n":
+def tail_offset(fd: int, lines: int, first_kept: int = 0, end: int | None = None) -> int:
+    """Where the last lines before `end` begin; an unfinished last line counts as one."""
+    head = max(first_byte(fd), first_kept)
+    end = os.fstat(fd).st_size if end is None else end
+    if lines <= 0 or end <= head:
+        return end
+    wanted = lines
+    if os.pread(fd, 1, end - 1) == b"\n":
         wanted += 1
     while end > head:
         begin = max(head, end - _CHUNK_BYTES)

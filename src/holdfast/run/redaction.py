@@ -8,9 +8,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 REDACTED = "[redacted]"
+_SHORTEST_VALUE = 5
 
 _WORD = (
     r"api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|auth[_-]?key|token|secret"
@@ -64,6 +65,21 @@ def redact_text(text: str) -> str:
 
     for pattern in _IN_TEXT:
         text = re.sub(pattern, rf"\1{REDACTED}\2", text)
+    return text
+
+
+def secrets_in(variables: Mapping[str, str]) -> list[str]:
+    """The values of the variables that hold a secret, by their names."""
+    import re
+
+    return [value for name, value in variables.items() if re.fullmatch(_VARIABLE, name)]
+
+
+def redact_values(text: str, values: Iterable[str]) -> str:
+    """The text without these values. A short one is left: it would be met in any word."""
+    for value in sorted(values, key=len, reverse=True):
+        if len(value) >= _SHORTEST_VALUE:
+            text = text.replace(value, REDACTED)
     return text
 
 

@@ -1,78 +1,22 @@
 """What was asked of a run: written once, before anything starts, and never changed.
 
 It holds the whole environment for exec, so its file is private. What others may see is
-`Wanted.to_json()` and `RunSpec.public_command`. It knows no observed facts.
+`public_wanted` and `public_command`. It knows no observed facts.
 """
 
 from __future__ import annotations
 
-from holdfast.errors import InvalidOption, LaterVersion
+from holdfast.errors import LaterVersion
+from holdfast.options import Wanted
 from holdfast.record import Record
+from holdfast.run.checked_json import damaged, read_fields
 from holdfast.run.names import is_id, valid_name
-from holdfast.run.strict import damaged, mismatch, read_fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 SCHEMA = 1
-LONGEST_SECONDS = 36500 * 86400.0  # a century: beyond it a timer's arithmetic means nothing
-LARGEST_BYTES = 2**62
-
-
-class Wanted(Record):
-    """The limits and manners that were asked for. None: not asked."""
-
-    timeout_seconds: float | None = None
-    idle_timeout_seconds: float | None = None
-    done_when: str | None = None
-    drain_seconds: float | None = None  # not asked: the agent's, or 5
-    grace_seconds: float = 10.0
-    stop_signal: str = "SIGTERM"
-    memory_max_bytes: int | None = None
-    restart: str = "no"  # or on-failure, on-failure:N
-    leftovers: str = "stop"  # or keep
-    workload: str | None = None
-    require_workload: bool = False
-    resolve_seconds: float = 2.0  # how long a required workload may take to appear
-    sample_interval_seconds: float = 5.0
-    split_stderr: bool = False
-    log_max_bytes: int | None = None
-    notify: str | None = None
-    stdin: str = "null"  # or pipe, file
-    independent: bool = False
-
-    def check(self) -> Wanted:
-        """Itself, or InvalidOption that names the first option that can't be used."""
-        for name, annotation in Wanted.__annotations__.items():
-            value = getattr(self, name)
-            if value is Wanted._defaults[name]:
-                continue  # not asked for
-            expected = mismatch(annotation, value)
-            if expected is None and value is not None and name in _LIMITS:
-                fits, expected_value = _LIMITS[name]
-                expected = None if fits(value) else expected_value
-            if expected is not None:
-                raise _unusable(name, value, expected)
-        return self
-
-    @property
-    def restarts(self) -> int | None:
-        """How many restarts are allowed; None: any number."""
-        policy, _, count = self.restart.partition(":")
-        if policy == "no":
-            return 0
-        return int(count) if count else None
-
-    def to_json(self) -> dict[str, Any]:
-        """The contract's `wanted`, fit to be shown."""
-        document = self.as_dict()
-        if self.notify is not None:
-            from holdfast.run.redaction import redact_text
-
-            document["notify"] = redact_text(self.notify)
-        return document
 
 
 class RunSpec(Record):
@@ -96,7 +40,33 @@ class RunSpec(Record):
     worktree: dict[str, Any] | None = None  # where it was made for this run
     stdin_path: str | None = None  # what the workload reads, when wanted.stdin is "file"
     window: dict[str, Any] | None = None  # rows and columns of the caller's terminal, for a pty
+    waits: dict[str, Any] | None = None  # what it waits for before it starts
+    given_by: dict[str, str] | None = None  # which preset gave an option, or [defaults]
+    added: dict[str, Any] | None = None  # words that Holdfast adds for the agent, and where
+    placement: dict[str, Any] | None = None  # by whom it was placed here, and through which engine
     schema: int = SCHEMA
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """What is executed: the command, with the words that are added for the agent."""
+        if self.added is None:
+            return self.command
+        at = int(self.added["at"])
+        return (*self.command[:at], *self.added["words"], *self.command[at:])
+
+    def adjusted(self, changes: dict[str, Any]) -> RunSpec:
+        """With the limits that were changed since: by field of `wanted`."""
+        known = {name: value for name, value in changes.items() if name in Wanted._names}
+        return self.replace(wanted=self.wanted.replace(**known)) if known else self
+
+    def with_cost_left(self, used: float | None) -> RunSpec:
+        """For another attempt: its agent is told what is left of the run's budget."""
+        added, most = self.added or {}, self.wanted.max_cost_usd
+        if not used or most is None or added.get("cost_at") is None:
+            return self
+        words = list(added["words"])
+        words[added["cost_at"]] = dollars(max(most - used, 0.0))
+        return self.replace(added={**added, "words": words})
 
     @property
     def public_command(self) -> list[str]:
@@ -105,13 +75,27 @@ class RunSpec(Record):
 
         return redact_argv(self.command)
 
+    @property
+    def public_wanted(self) -> dict[str, Any]:
+        """The contract's `wanted`, with secrets replaced."""
+        document = self.wanted.as_dict()
+        if self.wanted.notify is not None:
+            from holdfast.run.redaction import redact_text
+
+            document["notify"] = redact_text(self.wanted.notify)
+        return document
+
     def to_json(self) -> dict[str, Any]:
         """Everything, secrets too: for spec.json alone."""
+        fields = self.as_dict()
+        for name in _LATER:
+            if fields[name] is None:
+                del fields[name]
         return {
             "schema": self.schema,
-            **self.as_dict(),
+            **fields,
             "command": list(self.command),
-            "wanted": self.wanted.as_dict(),
+            "wanted": _written(self.wanted),
         }
 
     @classmethod
@@ -133,64 +117,29 @@ class RunSpec(Record):
         return cls(**fields)
 
 
-def _positive(seconds: float) -> bool:
-    return 0 < seconds <= LONGEST_SECONDS
+def dollars(amount: float) -> str:
+    """As a word for an agent: without an exponent, and never 0."""
+    return f"{max(amount, 1e-6):.6f}".rstrip("0").rstrip(".")
 
 
-def _not_negative(seconds: float) -> bool:
-    return 0 <= seconds <= LONGEST_SECONDS
+_LATER = (
+    "added",
+    "given_by",
+    "placement",
+    "waits",
+)  # fields that 0.1.0 did not have: written only where they hold something
 
 
-def _is_size(size: int) -> bool:
-    return 0 < size <= LARGEST_BYTES
+def _written(wanted: Wanted) -> dict[str, Any]:
+    """What spec.json has of it: fields of later versions only where they were asked for.
 
-
-def _is_pattern(text: str) -> bool:
-    import re
-
-    try:
-        re.compile(text)
-    except (re.error, OverflowError, RecursionError):
-        return False
-    return True
-
-
-def _is_restart_policy(text: str) -> bool:
-    policy, colon, count = text.partition(":")
-    counted = count.isascii() and count.isdigit() and len(count) <= 9
-    return text == "no" or (policy == "on-failure" and counted == bool(colon))
-
-
-def _is_signal(text: str) -> bool:
-    from holdfast.process.signals import parse_signal
-
-    try:
-        parse_signal(text)
-    except InvalidOption:
-        return False
-    return True
-
-
-_LIMITS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "timeout_seconds": (_positive, "more than 0 and at most 36500d"),
-    "idle_timeout_seconds": (_positive, "more than 0 and at most 36500d"),
-    "done_when": (_is_pattern, "a regular expression"),
-    "drain_seconds": (_not_negative, "from 0 to 36500d"),
-    "grace_seconds": (_not_negative, "from 0 to 36500d"),
-    "stop_signal": (_is_signal, "the name of a signal"),
-    "memory_max_bytes": (_is_size, "more than 0 and below 4096P"),
-    "restart": (_is_restart_policy, "no or on-failure[:N]"),
-    "leftovers": (("stop", "keep").__contains__, "stop or keep"),
-    "workload": (bool, "the name of a program"),
-    "resolve_seconds": (_not_negative, "from 0 to 36500d"),
-    "sample_interval_seconds": (_not_negative, "from 0 (no samples) to 36500d"),
-    "log_max_bytes": (_is_size, "more than 0 and below 4096P"),
-    "stdin": (("null", "pipe", "file").__contains__, "null, pipe or file"),
-}
-
-
-def _unusable(name: str, value: object, expected: str) -> InvalidOption:
-    option = name.removesuffix("_seconds").removesuffix("_bytes").replace("_", "-")
-    return InvalidOption(
-        f"--{option}: {value!r} is not {expected}", option=option, value=value, expected=expected
-    )
+    0.1.0 takes a spec with a field that it does not know for a later version's: so it can still
+    read, stop and adopt each run that asks for nothing new.
+    """
+    first = {"timeout_seconds", "idle_timeout_seconds", "done_when", "drain_seconds"}
+    first |= {"grace_seconds", "stop_signal", "memory_max_bytes", "restart", "leftovers"}
+    first |= {"workload", "require_workload", "resolve_seconds", "sample_interval_seconds"}
+    first |= {"split_stderr", "log_max_bytes", "notify", "stdin", "independent"}
+    usual = wanted._defaults
+    asked = wanted.as_dict().items()
+    return {name: value for name, value in asked if name in first or value != usual[name]}

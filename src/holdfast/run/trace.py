@@ -1,5 +1,8 @@
 """trace.jsonl: samples as they are taken, bounded, with their peaks kept.
 
+While nothing changes there is one more row alone, which is written over: it has the time of the
+last look, since when nothing has changed, and for how many looks it stands (decision 0068).
+
 A trace that can't be written is said once and the run goes on. When it grows too large, the
 older half keeps every second row: of each eight those with the most memory, CPU, OOM score and
 descriptors, and all eight where an anomaly fired. So no peak is lost, whatever its age.
@@ -9,42 +12,70 @@ from __future__ import annotations
 
 import os
 
-from holdfast.process.samples import tree_figures
-from holdfast.run.durable import encode
+from holdfast.process.sampling.figures import KEPT, USAGE
+from holdfast.process.sampling.samples import tree_figures
+from holdfast.run.atomic_files import encode
 from holdfast.run.trace_rows import tail_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, BinaryIO
 
-    from holdfast.process.samples import Sample
+    from holdfast.process.sampling.samples import Sample
 
     Row = dict[str, Any]
 
 PEAKS = "peaks"  # of a row: the usage so far where it is above the row's own figures
 MOST_BYTES = 4 << 20  # half a day of rows; thinning so much takes tens of milliseconds
 _GROUP = 8
-_FIGURES = (b'"rss_bytes":', b'"cpu_percent":', b'"oom_score":', b'"fd_ratio":')
+_FIGURES = tuple(f'"{name}":'.encode() for name in KEPT)
 _ANOMALY = b'"anomalies":'
 _COPIED_BYTES = 1 << 18
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+# How a row begins that is written over: of one length, whatever the figures.
+TIMES = ("at", "boottime", "quiet_seconds")
+_REPEATED = '{"at":"%s","boottime":%16.3f,"quiet_seconds":%14.1f,"looks":%10d,'
 
 
 class TraceWriter:
     """Appends rows. Only the lock's holder writes a run's trace."""
 
-    def __init__(self, path: str, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, path: str) -> None:
         self._path = path
-        self._most_bytes = most_bytes
         self._fd = -1
         self._size = 0
+        self._repeated_at = -1  # where the row is that is written over
         self._is_torn = False  # the last line may lack its end
         self._said = False
 
     def append(self, row: Row) -> str | None:
         """Write a row. What went wrong, the first time that something does; else None."""
+        self._repeated_at = -1
+        return self._try(lambda: self._append(encode(row) + b"\n"))
+
+    def repeat(
+        self, times: tuple[str, float, float, int], figures: Callable[[], Row]
+    ) -> str | None:
+        """The last row again, at other times: written over the one that was so before.
+
+        `times`: `TIMES`, and for how many looks it stands.
+        """
+        return self._try(lambda: self._repeat((_REPEATED % times).encode("ascii"), figures))
+
+    def _repeat(self, head: bytes, figures: Callable[[], Row]) -> None:
+        if self._repeated_at >= 0 and self._is_as_left():
+            os.pwrite(self._fd, head, self._repeated_at)
+            return
+        line = head + encode(figures())[1:] + b"\n"
+        self._append(line)
+        # Not where it was cut, or the whole file was written anew.
+        is_whole = self._fd >= 0 and not self._is_torn
+        self._repeated_at = self._size - len(line) if is_whole else -1
+
+    def _try(self, write: Callable[[], None]) -> str | None:
         try:
-            self._append(encode(row) + b"\n")
+            write()
         except OSError as error:
             self._let_go()
             if self._said:
@@ -53,19 +84,24 @@ class TraceWriter:
             return f"the trace can't be written: {error.strerror or error}"
         return None
 
+    def _is_as_left(self) -> bool:
+        """Whether nobody has cut it, or added to it."""
+        return self._fd >= 0 and os.fstat(self._fd).st_size == self._size
+
     def close(self) -> None:
         """Give the descriptor back."""
         self._let_go()
 
     def _append(self, line: bytes) -> None:
-        if self._fd < 0:
+        if not self._is_as_left():
+            self._let_go()
             self._open()
         if self._is_torn:
             line = b"\n" + line
-        written = os.write(self._fd, line)
+        written = os.pwrite(self._fd, line, self._size)
         self._size += written
         self._is_torn = written < len(line)
-        if self._size > self._most_bytes:
+        if self._size > MOST_BYTES:
             self._thin()
 
     def _open(self) -> None:
@@ -91,7 +127,7 @@ class TraceWriter:
     def _let_go(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
-            self._fd = -1
+            self._fd = self._repeated_at = -1
 
 
 def _remove(path: str) -> None:
@@ -142,7 +178,7 @@ class UsagePeaks:
     """The contract's usage figures of a run, kept up with each sample. Unknown is None."""
 
     def __init__(self) -> None:
-        self._figures: dict[str, float | None] = dict.fromkeys(_USAGE)
+        self._figures: dict[str, float | None] = dict.fromkeys(USAGE)
         self._last: dict[str, Any] = {}
         self._beyond: dict[str, Any] | None = {}  # for `_last`; None: to be worked out
 
@@ -150,14 +186,14 @@ class UsagePeaks:
         """Take a sample in, live or read back."""
         row = sample if isinstance(sample, dict) else sample.to_json()
         if row.get("resolution") == "unresolved":
-            return  # nothing was measured: a count of wrappers is nobody's
+            return  # nothing was measured: it counts wrappers alone
         figures, highest = tree_figures(row), self._figures
         if figures == self._last:
             return  # most samples of most runs
         self._last, self._beyond = figures, None
         if not figures.get("processes") and highest["peak_processes"] is None:
-            return  # it ended before the first sample of it: it used something, but who knows
-        for name, of_these in _USAGE.items():
+            return  # it ended before the first sample of it: what it used is unknown
+        for name, of_these in USAGE.items():
             before = highest[name]
             for figure in of_these:
                 value = figures.get(figure)
@@ -173,31 +209,17 @@ class UsagePeaks:
         if row.get("resolution") == "unresolved":
             return {name: value for name, value in self._figures.items() if value is not None}
         if self._beyond is None:
-            own = highest(self._last)
+            own = usage_in(self._last)
             self._beyond = {
                 name: value for name, value in self._figures.items() if value != own[name]
             }
         return self._beyond
 
 
-def highest(figures: dict[str, Any]) -> dict[str, Any]:
+def usage_in(figures: dict[str, Any]) -> dict[str, Any]:
     """The usage that the tree's figures of one row show by themselves."""
     found: dict[str, Any] = {}
-    for name, of_these in _USAGE.items():
+    for name, of_these in USAGE.items():
         values = [figures[one] for one in of_these if figures.get(one) is not None]
         found[name] = max(values, default=None)
     return found
-
-
-# The contract's name, and the tree's figures whose highest value it is.
-_USAGE = {
-    "peak_rss_bytes": ("rss_bytes", "peak_rss_bytes"),
-    "peak_swap_bytes": ("swap_bytes",),
-    "cpu_seconds": ("cpu_seconds",),
-    "peak_cpu_percent": ("cpu_percent",),
-    "peak_oom_score": ("oom_score",),
-    "peak_fd_ratio": ("fd_ratio",),
-    "read_bytes": ("read_bytes",),
-    "write_bytes": ("write_bytes",),
-    "peak_processes": ("processes",),
-}

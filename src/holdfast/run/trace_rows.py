@@ -1,8 +1,8 @@
 """Reads a stored trace, and believes only what can be true. Pure but for reading the file.
 
 A row that is torn or holds a text for a number is left out and counted. A row of a process that
-the run never had as its workload is nobody's: it is counted by whose it is, and no figure of the
-run. An adopter and a report read a trace the same way.
+the run never had as its workload is left out too, and counted by its token. An adopter and a
+report read a trace the same way.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import os
 
 from holdfast.lean import read_json
 from holdfast.process.clock import seconds_of
+from holdfast.process.sampling.figures import NUMBERS, TEXTS
 from holdfast.record import Record
-from holdfast.run.anomaly_rule import Anomaly, Severity, time_of
+from holdfast.run.anomalies.rule import UNCHANGED_SINCE, Anomaly, Severity, time_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,17 +22,11 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-_TEXTS = frozenset(
-    ("at", "token", "comm", "state", "resolution", "wait_channel", "pending", "blocked", "caught")
-)
-_NUMBERS = frozenset(
-    (
-        *("boottime", "cpu_percent", "rss_bytes", "swap_bytes", "threads", "fds", "fd_limit"),
-        *("switches", "involuntary_switches", "oom_score", "read_bytes", "write_bytes"),
-        *("sockets", "quiet_seconds", "log_bytes"),
-    )
-)
+_TEXTS = frozenset(("at", "token", "comm", "state", "resolution", *TEXTS))
+_NUMBERS = frozenset(("boottime", "quiet_seconds", "log_bytes", "looks", UNCHANGED_SINCE, *NUMBERS))
 _OBJECTS = frozenset(("tree", "peaks", "group", "most_threads", "fewest_fds"))
+_LATE_INTERVALS = 3
+_LATE_SECONDS = 1.0  # a loaded machine
 _LONGEST_TAIL = 65536
 _USUAL_TAIL = 4096  # a row has some hundred bytes
 
@@ -102,6 +97,11 @@ class StoredTrace:
                     yield row
                 elif line.endswith(b"\n") and line.strip():
                     self.damaged += 1  # a last line without its end is being written
+
+
+def late_after(interval_seconds: float) -> float:
+    """So long after a sample the next one is missing: nothing was measured in between."""
+    return max(_LATE_SECONDS, _LATE_INTERVALS * interval_seconds)
 
 
 def read_rows(path: str) -> Iterator[Row]:

@@ -6,26 +6,31 @@ non-parent too. What ended unseen is `lost`. What can't be told is left untouche
 
 from __future__ import annotations
 
+import os
+
 from holdfast.errors import IdentityUnproven
-from holdfast.process import here, libc
+from holdfast.process import libc, this_host
 from holdfast.process.clock import boottime
 from holdfast.process.identity import HeldProcess, ProcessIdentity
-from holdfast.process.tree import Cleanup
-from holdfast.run.crashnote import read_reason
+from holdfast.process.tree_stop import Cleanup
+from holdfast.run import conclusion, exits
 from holdfast.run.crashpoints import crash_point, set_role
 from holdfast.run.directory import RunDirectory
-from holdfast.run.doubts import doubt_length, doubt_origin, has_summary
 from holdfast.run.events import Kind
-from holdfast.run.outcomes import Loss, StopCause
-from holdfast.shim import exits, stdio
-from holdfast.shim.ending import clear_up
-from holdfast.shim.found import Finding, Found, became_command, find, loss_of
+from holdfast.run.facts import AttemptEnd
+from holdfast.run.last_words.crash_note import read_reason
+from holdfast.run.outcomes import StopCause
+from holdfast.run.recorded_process import Found, RecordedFate, became_command, find
+from holdfast.run.trust import doubt_length, doubt_origin, has_summary
+from holdfast.shim.attempt import Attempt
+from holdfast.shim.beginning import log_size
+from holdfast.shim.ending import clear_up, leave_queue
 from holdfast.shim.journal import Journal
+from holdfast.shim.last_seen import last_seen_at
 from holdfast.shim.loop import Loop
 from holdfast.shim.main import Readiness, supervise
 from holdfast.shim.restarts import RestartPolicy
 from holdfast.shim.supervisor import Supervisor
-from holdfast.shim.traces import last_seen_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,16 +85,17 @@ def _take_over(
 
             strike_survivors(directory, journal, request["stop"])
         clear_up(directory, spec, journal.facts)
+        leave_queue(directory, spec)
     elif _is_gone(facts.shim):
         Adoption(directory, journal, ready, takeover, request).begin()
 
 
-def _is_gone(shim: dict[str, Any] | None) -> bool:
+def _is_gone(shim: ProcessIdentity | None) -> bool:
     """A shim that lives and does not hold this lock holds another: this directory is a copy."""
     if shim is None:
         return True
     try:
-        return ProcessIdentity.from_json(shim).wait(_DYING_SECONDS)
+        return shim.wait(_DYING_SECONDS)
     except IdentityUnproven:  # of another PID namespace: the lock, which is free, says it all
         return True
 
@@ -124,35 +130,40 @@ class Adoption:
     def begin(self) -> None:
         """Find out how the run stands, record it, and supervise what is alive."""
         facts = self._journal.facts
-        if self._is_restart_due(facts):
+        asked_to_stop = self._request.get("stop") is not None
+        if facts.waits_to_begin:
+            self._wait_on(asked_to_stop)
+            return
+        if not asked_to_stop and conclusion.is_restart_due(facts, this_host.place().boot_id):
             self._record("the shim died before a restart that was due")
-            self.supervisor.root_exit = exits.exit_of_attempt(facts.attempts[-1])
+            self._set_attempt(AttemptEnd(root_exit=facts.attempt.exit))
             self._supervise(lambda: self.supervisor.restarting.begin(0))
             return
-        if facts.root is None:
-            died = "the shim or its launcher died before the command was started"
+        if facts.attempt.root is None:
             self.supervisor.vouched = bool(self._request.get("other_namespaces_gone"))
-            self._record("; ".join((died, *self._last_words())))
-            self._never_began({"exit_code": 125, "error": "never started"})
+            self._record(conclusion.join((conclusion.NOT_STARTED, self._last_words())))
+            self._end_as(conclusion.end_without_command())
             return
-        root, workload = self._find_root(facts), self._find_workload(facts)
+        root = self._find(conclusion.root_without_exit(facts))
+        workload = self._find(conclusion.workload_without_exit(facts))
         found = [one for one in (root, workload) if one is not None]
-        if any(one.finding is Finding.UNKNOWN for one in found):
+        if any(one.finding is RecordedFate.UNKNOWN for one in found):
             return  # nothing is recorded on a guess
         self._note_loss(found)
-        self._record("; ".join(self._evidence(facts, found)))
+        self._record(self._evidence(facts, found))
         if self._struck:
             rows = [{"token": token, "comm": None} for token in self._struck]
             self._journal.record(Kind.MEMBERS_SEEN, members=rows)
         crash_point("adopter.recorded")
-        if root is not None and root.held is not None and not facts.is_exec_confirmed:
+        if root is not None and root.held is not None and not facts.attempt.is_exec_confirmed:
             began = became_command(root.held)
             if began is False:
-                self._ended_before_exec(facts, root.held)
+                child_exit = exits.exit_of_stranger(root.held)
+                self._end_as(conclusion.end_before_exec(facts, child_exit))
                 return
             if began:
-                self._confirm(facts.attempt)
-        if not any(one.finding is Finding.ALIVE for one in found):
+                self._confirm(facts.attempt.number)
+        if not any(one.finding is RecordedFate.ALIVE for one in found):
             # It is over, and was told to be: only a restart that was promised is done now.
             self._was_over = not self._struck
             self.supervisor.restarts = RestartPolicy(0)
@@ -160,99 +171,97 @@ class Adoption:
         self._restore(facts, root, workload)
         self._supervise(self._go_on)
 
+    def _wait_on(self, asked_to_stop: bool) -> None:
+        """A queued run waits again, at its place; one that was cancelled ends."""
+        facts, supervisor = self._journal.facts, self.supervisor
+        self._record(conclusion.join(("its shim died while it waited", self._last_words())))
+        crash_point("adopter.recorded")
+        if facts.stop_cause is not None:
+            supervisor.stop_cause = facts.stop_cause
+            self._supervise(supervisor.finish)
+        elif asked_to_stop:
+            self._supervise(lambda: self._stop(self._request["stop"]))
+        else:
+            supervisor.wait_to_begin()
+            supervise(supervisor)
+
     def _note_loss(self, found: list[Found]) -> None:
         """Why nobody may ever know how it ended; the last is the one that people mean."""
-        if found and not any(one.finding is Finding.ALIVE for one in found):
-            self.supervisor.loss = loss_of(found[-1].look)
+        if found and not any(one.finding is RecordedFate.ALIVE for one in found):
+            self.supervisor.loss = conclusion.loss_of(found[-1].look)
             self.supervisor.vouched = any(one.vouched for one in found)
-
-    def _is_restart_due(self, facts: RunFacts) -> bool:
-        """Not after a reboot: what was promised then is over, as everything else is."""
-        if facts.restart is None or facts.stop_cause is not None or facts.shim is None:
-            return False
-        same_boot = facts.shim.get("boot_id") == here.place().boot_id
-        return same_boot and self._request.get("stop") is None
 
     def _confirm(self, attempt: int) -> None:
         # Where a later attempt's output began is not known: what is there now is not new.
-        log_bytes = stdio.log_size(self.supervisor.directory) if attempt > 1 else 0
+        log_bytes = log_size(self.supervisor.directory) if attempt > 1 else 0
         self._journal.record(Kind.RUNNING, attempt=attempt, log_bytes=log_bytes)
 
-    def _ended_before_exec(self, facts: RunFacts, held: HeldProcess) -> None:
-        if facts.attempt > 1:
-            # The run did start: it ended as its last real attempt did.
-            self.supervisor.root_exit = exits.exit_of_attempt(facts.attempts[-2])
-            self.supervisor.evidence.append(f"attempt {facts.attempt}: {exits.NEVER_LET_GO}")
-            self._supervise(self.supervisor.finish)
-            return
-        ended = exits.exit_of_stranger(held) or exits.NOT_SEEN
-        failure = {"exit_code": ended.exit_code or 125, "error": exits.NEVER_LET_GO}
-        self._never_began(failure)
+    def _set_attempt(
+        self,
+        end: AttemptEnd,
+        root: HeldProcess | None = None,
+        workload: HeldProcess | None = None,
+    ) -> None:
+        supervisor, number = self.supervisor, self._journal.facts.attempt.number
+        supervisor.attempt = Attempt(supervisor, number, end, root=root, workload=workload)
 
-    def _never_began(self, failure: dict[str, Any]) -> None:
-        self.supervisor.exec_failure = failure
-        self._supervise(self.supervisor.proceed)
+    def _end_as(self, end: AttemptEnd) -> None:
+        """The command of the latest attempt never ran."""
+        self._set_attempt(end)
+        self._supervise(self.supervisor.finish)
 
-    def _find_root(self, facts: RunFacts) -> Found | None:
-        if facts.root is None or facts.root_exit is not None or facts.exec_failure is not None:
+    def _find(self, identity: ProcessIdentity | None) -> Found | None:
+        if identity is None:
             return None
-        return self._find(ProcessIdentity.from_json(facts.root))
-
-    def _find_workload(self, facts: RunFacts) -> Found | None:
-        if facts.workload is None or facts.workload_exit is not None:
-            return None
-        identity = ProcessIdentity.from_json(facts.workload)
-        if facts.root is not None and identity.token == facts.root["token"]:
-            return None
-        return self._find(identity)
-
-    def _find(self, identity: ProcessIdentity) -> Found:
         gone = bool(self._request.get("other_namespaces_gone"))
         found = find(identity, other_namespaces_gone=gone)
         kept = self._kept.get(identity.token)
-        if found.finding is Finding.ENDED and found.held is None and kept is not None:
+        if found.finding is RecordedFate.ENDED and found.held is None and kept is not None:
             return found.replace(held=kept)  # held since before its end: the status can be read
         return found
 
     def _record(self, evidence: str) -> None:
         facts = self._journal.facts
+        evidence = conclusion.join((evidence, self._missing_secrets()))
         self._journal.record(
             Kind.SUPERVISED,
             shim=ProcessIdentity.current().to_json(),
             how="adopted",
-            previous_shim=facts.shim,
+            previous_shim=None if facts.shim is None else facts.shim.to_json(),
             evidence=evidence,
         )
         self.supervisor.evidence.append(evidence)
 
+    def _missing_secrets(self) -> str:
+        """What is alive has them; but it can't be started again."""
+        path = self.supervisor.spec.wanted.secret_env_file
+        if path is None or os.access(path, os.R_OK):
+            return ""
+        return f"its --secret-env-file {path} can't be read: it can't be restarted without it"
+
     def _restore(self, facts: RunFacts, root: Found | None, workload: Found | None) -> None:
-        supervisor = self.supervisor
-        supervisor.stop_cause = facts.stop_cause
-        supervisor.exec_failure = facts.exec_failure
-        supervisor.root_exit = exits.from_event(facts.root_exit)
-        supervisor.workload_exit = exits.from_event(facts.workload_exit)
-        supervisor.workload_outlived_root = facts.workload_outlived_root
-        root_is_gone = root is not None and root.held is None
-        if root is not None and root.held is not None:
-            supervisor.take_root(root.held)
-        elif root_is_gone:
-            supervisor.root_exit = exits.NOT_SEEN
-        if workload is not None and workload.held is not None:
-            # A root that nobody saw end can't tell the code: then the workload's is the run's.
-            outlives = facts.workload_outlives_root or root_is_gone
-            supervisor.take_workload(workload.held, outlives_root=outlives)
-            supervisor.workload_outlived_root = outlives and (root is None or root_is_gone)
-        for token in facts.members:
-            supervisor.tree.add(ProcessIdentity.parse(token))
+        held_root = None if root is None else root.held
+        held_workload = None if workload is None else workload.held
+        end = conclusion.end_unwatched(
+            facts,
+            root_is_unseen=root is not None and held_root is None,
+            workload_is_found=held_workload is not None,
+        )
+        self._set_attempt(end, held_root, held_workload)
+        self.supervisor.stop_cause = facts.stop_cause
+        for token in facts.named_tree():
+            self.supervisor.tree.add(ProcessIdentity.parse(token))
 
     def _go_on(self) -> None:
         supervisor = self.supervisor
-        supervisor.watch_root()
-        for begin in supervisor.on_running:
-            supervisor.guarded("adoption", begin)
+        supervisor.attempt.watch()
+        supervisor.begin_watching()
         supervisor.guarded("notice", lambda: supervisor.tell("orphan"))
-        if any(held and not held.has_exited() for held in (supervisor.root, supervisor.workload)):
+        processes = (supervisor.attempt.root, supervisor.attempt.workload)
+        if any(held is not None and not held.has_exited() for held in processes):
             self._ready()  # else it is over: whoever asked waits for what is recorded
+        if supervisor.journal.facts.paused is not None and not supervisor.attempt.has_run_out:
+            supervisor.pausing().resume()
         if self._request.get("stop") is not None and not self._was_over:
             self._stop(self._request["stop"])
         elif supervisor.stop_cause is not None:
@@ -276,19 +285,16 @@ class Adoption:
         self.supervisor.loop.at("adoption", boottime(), begin)
         supervise(self.supervisor)
 
-    def _evidence(self, facts: RunFacts, found: list[Found]) -> list[str]:
-        if self.supervisor.loss is Loss.REBOOT:
-            return [f"lost to a reboot: last seen alive at {self.supervisor.last_seen_at}"]
-        said = []
-        if facts.shim is not None:
-            shim = ProcessIdentity.from_json(facts.shim)
-            said.append(f"shim {shim.pid} {shim.verdict().value}")
-            said.extend(self._last_words())
-        said.extend(one.look.evidence for one in found)
-        if found and not any(one.held for one in found):
-            said.append(f"last seen alive at {self.supervisor.last_seen_at}")
-        return said
+    def _evidence(self, facts: RunFacts, found: list[Found]) -> str:
+        shim = facts.shim
+        return conclusion.explain_takeover(
+            None if shim is None else f"shim {shim.pid} {shim.verdict().value}",
+            self._last_words(),
+            [one.look for one in found],
+            loss=self.supervisor.loss,
+            last_seen_at=self.supervisor.last_seen_at,
+            is_over=not any(one.held for one in found),
+        )
 
-    def _last_words(self) -> list[str]:
-        reason = read_reason(self.supervisor.directory.path)
-        return [] if reason is None else [f"a shim failed: {reason}"]
+    def _last_words(self) -> str:
+        return conclusion.explain_failure(read_reason(self.supervisor.directory.path))

@@ -10,15 +10,12 @@ import errno
 import os
 
 from holdfast.lean import json_text, read_json, signal
-from holdfast.process.identity import HeldProcess, hold_pid
 from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
-
-    from holdfast.shim.terminal import Ends
 
 EXIT_OURS, EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND = 125, 126, 127
 _LONGEST_ERROR = 300  # characters, each 12 bytes as JSON at most: the report is one whole write
@@ -74,24 +71,6 @@ class WaitingChild:
             self._go_fd = -1
 
 
-def hold_waiting(waiting: WaitingChild, terminal: Ends | None) -> HeldProcess:
-    """Who the child is; where that can't be told, nothing is left of the try."""
-    try:
-        return hold_pid(waiting.pid)
-    except BaseException:
-        waiting.close()
-        if terminal is not None:
-            terminal.close()
-        raise
-
-
-def leave_session() -> None:
-    """Go on in a grandchild: no terminal can be ours, and no caller has to reap us."""
-    os.setsid()
-    if os.fork():
-        os._exit(0)
-
-
 def fork_waiting(
     command: Sequence[str],
     cwd: str,
@@ -101,10 +80,12 @@ def fork_waiting(
     stdout: int,
     stderr: int,
     prepare: Callable[[], None] | None = None,
+    secrets_path: str | None = None,
 ) -> WaitingChild:
     """Fork a child in a session of its own that waits to become the command.
 
-    `prepare` runs in the child just before the exec (the controlling terminal of a PTY).
+    `prepare` runs in the child just before the exec (the controlling terminal of a PTY). The file
+    of secrets is read there too: so no shim ever has them in its memory.
     """
     ends: list[int] = []
     try:
@@ -124,7 +105,11 @@ def fork_waiting(
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.setsid()
             if os.read(go_read, 1) == b"!":
-                failure = _become(command, cwd, environment, (stdin, stdout, stderr), prepare)
+                secrets, standard = _secrets(secrets_path), (stdin, stdout, stderr)
+                if isinstance(secrets, StartFailure):
+                    failure = secrets
+                else:
+                    failure = _become(command, cwd, {**environment, **secrets}, standard, prepare)
                 os.write(report_write, json_text(failure.to_json()).encode())
                 status = failure.exit_code
         finally:
@@ -153,6 +138,18 @@ def _become(
         return StartFailure(EXIT_OURS, error.errno or 0, hint)
     _clean_signals()
     return _exec(command, cwd, environment)
+
+
+def _secrets(path: str | None) -> dict[str, str] | StartFailure:
+    """What `--secret-env-file` adds to the environment of this exec; nothing starts without it."""
+    if path is None:
+        return {}
+    try:
+        from holdfast.env_file import read_secret_env_file
+
+        return read_secret_env_file(path)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the command is not started
+        return StartFailure(EXIT_OURS, 0, f"{error}; nothing is started without it")
 
 
 def _clean_signals() -> None:

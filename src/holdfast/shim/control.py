@@ -13,7 +13,7 @@ import os
 import struct
 
 from holdfast.lean import json_text, read_json
-from holdfast.process import procfs
+from holdfast.run.control_socket import bind
 from holdfast.shim.loop import HANG_UP, READ, WRITE, Loop
 
 TYPE_CHECKING = False
@@ -141,7 +141,7 @@ class ControlServer:
         self._clients: dict[int, Client] = {}
         self._is_short = False  # of descriptors: nobody is let in for a while
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        _bind(self._listener, directory)
+        bind(self._listener, directory)
         self._listener.listen(64)
         self._listen()
 
@@ -200,23 +200,6 @@ class ControlServer:
         client = Client(self, connection, peer)
         self._clients[connection.fileno()] = client
         self._loop.watch(connection.fileno(), READ, "control", client.serve)
-
-
-def _bind(listener: socket.socket, directory: str) -> None:
-    """Bind through the open directory: a socket address holds only 108 bytes of path."""
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        try:
-            os.unlink("control", dir_fd=fd)  # of a shim that died; we hold the lock
-        except FileNotFoundError:
-            pass
-        mask = os.umask(0o177)
-        try:
-            listener.bind(procfs.short_path_to(fd, "control"))
-        finally:
-            os.umask(mask)
-    finally:
-        os.close(fd)
 
 
 def _peer_of(connection: socket.socket) -> Peer:

@@ -6,14 +6,15 @@ for itself, or the whole one.
 
 from __future__ import annotations
 
+from holdfast.errors import HoldfastError
 from holdfast.process.clock import boottime
-from holdfast.process.identity import ProcessIdentity
-from holdfast.process.signals import signal_name
+from holdfast.run.conclusion import conclude
 from holdfast.run.crashpoints import crash_point
 from holdfast.run.events import Kind
-from holdfast.run.outcomes import Loss, Outcome, StopCause, decide_outcome
-from holdfast.run.summary import summarise
-from holdfast.shim import exits
+from holdfast.run.facts import NOT_SEEN
+from holdfast.run.outcomes import Outcome
+from holdfast.run.usage.kept import add_line, usage_line
+from holdfast.shim.summary import summarise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.run.directory import RunDirectory
-    from holdfast.run.facts import RunFacts
-    from holdfast.run.outcomes import Ending
+    from holdfast.run.facts import ExitFacts, RunFacts
     from holdfast.run.spec import RunSpec
     from holdfast.shim.supervisor import Supervisor
 
@@ -61,10 +61,19 @@ def _when_recorded(supervisor: Supervisor) -> None:
     crash_point("shim.ended-synced")
     facts = supervisor.journal.facts
     supervisor.guarded("summary", lambda: clear_up(supervisor.directory, supervisor.spec, facts))
+    supervisor.guarded("queue", lambda: leave_queue(supervisor.directory, supervisor.spec))
     for note in supervisor.after_ending:
         supervisor.guarded("notice", note)
     supervisor.on_ready()
     supervisor.loop.stop()
+
+
+def leave_queue(directory: RunDirectory, spec: RunSpec) -> None:
+    """Give the slot, or the place in the line, to the next; before our lock is free."""
+    if spec.waits is not None and spec.waits.get("queue") is not None:
+        from holdfast.run.queueing.waking import leave
+
+        leave(directory, str(spec.waits["queue"]))
 
 
 def clear_up(directory: RunDirectory, spec: RunSpec, facts: RunFacts) -> None:
@@ -78,9 +87,19 @@ def clear_up(directory: RunDirectory, spec: RunSpec, facts: RunFacts) -> None:
         directory.drop_marker()  # somebody deleted its directory: it leads nowhere any more
         return
     crash_point("shim.summary-written")
+    _keep_usage(directory, spec, facts)
+    crash_point("shim.usage-kept")
     directory.unmark_active()
     crash_point("shim.marker-removed")
     directory.home.forget_recent()
+
+
+def _keep_usage(directory: RunDirectory, spec: RunSpec, facts: RunFacts) -> None:
+    """What it used, for when it is removed. What fails here is made up for by who removes it."""
+    try:
+        add_line(directory.home, usage_line(spec.id, spec, facts))
+    except (HoldfastError, OSError):
+        return
 
 
 def _write_out_signals(directory: RunDirectory, facts: RunFacts) -> None:
@@ -97,76 +116,26 @@ def _key(row: dict[str, Any]) -> tuple[Any, ...]:
 
 def describe(supervisor: Supervisor) -> dict[str, Any]:
     """The `ended` event: outcome, whose code it is, and why we believe it."""
-    own = supervisor.own_exit() or exits.NOT_SEEN
+    end = supervisor.attempt.end
+    own = end.own_exit or NOT_SEEN
     oom_killed, oom_evidence = supervisor.oom.verdict(own.signal, own.exit_code)
-    ending = conclude(
+    ended = conclude(
         supervisor.spec,
         supervisor.journal.facts,
-        own=own,
-        root_exit=supervisor.root_exit,
-        workload_exit=supervisor.workload_exit,
-        failure=supervisor.exec_failure,
+        end,
         stop_cause=supervisor.stop_cause,
         oom_killed=oom_killed,
         signalled_by_us=_signalled_by_us(supervisor, own),
         loss=supervisor.loss,
         vouched=supervisor.vouched,
+        evidence=(*supervisor.evidence, oom_evidence),
     )
-    outcome = ending["outcome"]
-    who = "workload" if supervisor.workload_outlived_root else "root"
-    said = "" if outcome is Outcome.NEVER_STARTED else explain(own, who)
-    evidence = [*supervisor.evidence, _missed(supervisor, ending), oom_evidence, said]
     return {
-        **ending,
-        "evidence": "; ".join(text for text in evidence if text),
+        **ended.as_dict(),
         "usage": _usage(supervisor),
-        **(_unseen(supervisor) if outcome is Outcome.LOST else {}),
+        **_last_output(supervisor, ended.outcome),
+        **(_unseen(supervisor) if ended.outcome is Outcome.LOST else {}),
         **_taken_along(supervisor),
-    }
-
-
-def conclude(
-    spec: RunSpec,
-    facts: RunFacts,
-    *,
-    own: exits.ExitFacts,
-    root_exit: exits.ExitFacts | None = None,
-    workload_exit: exits.ExitFacts | None = None,
-    failure: dict[str, Any] | None = None,
-    stop_cause: StopCause | None = None,
-    oom_killed: bool | None = None,
-    signalled_by_us: bool = False,
-    loss: Loss = Loss.UNSEEN,
-    vouched: bool = False,
-) -> dict[str, Any]:
-    """What follows from how a run ended: for whoever records it, and for whoever only reads.
-
-    `loss` counts only where the outcome is lost.
-    """
-    ending = decide_outcome(
-        stop_cause=stop_cause,
-        exit_code=own.exit_code if failure is None else int(failure["exit_code"]),
-        signal=own.signal,
-        exec_failed=failure is not None and facts.attempt <= 1,  # else it did start once
-        is_error=bool(facts.completion and facts.completion.get("is_error")),
-        oom_killed=bool(oom_killed),
-        signalled_by_us=signalled_by_us,
-    )
-    if stop_cause is None and failure is None and _missed_workload(spec, facts, ending):
-        stop_cause, ending = StopCause.REQUIRE_WORKLOAD, ending.replace(outcome=Outcome.FAILED)
-    if _is_root(facts.workload, facts.root):
-        workload_exit = root_exit
-    return {
-        "outcome": ending.outcome,
-        "exit_code": ending.exit_code,
-        "signal": ending.signal,
-        "workload_exit_code": None if workload_exit is None else workload_exit.exit_code,
-        "core_dumped": own.core_dumped,
-        "oom_killed": oom_killed,
-        "ended_by": ending.ended_by,
-        "loss": loss if ending.outcome is Outcome.LOST else None,
-        "vouched": vouched,
-        "stop_reason": stop_cause,
     }
 
 
@@ -176,6 +145,19 @@ def _usage(supervisor: Supervisor) -> dict[str, Any] | None:
     except Exception as error:  # noqa: BLE001 - recorded; figures are not worth an ending
         supervisor.journal.record_fault("usage", error)
         return None
+
+
+def _last_output(supervisor: Supervisor, outcome: Outcome) -> dict[str, Any]:
+    """What it wrote last, which often says why; of a success nobody asks."""
+    if outcome.is_success:
+        return {}
+    try:
+        from holdfast.run.last_words.last_output import read_last_output
+
+        return {"last_output": read_last_output(supervisor.directory, supervisor.spec)}
+    except Exception as error:  # noqa: BLE001 - recorded; a text is not worth an ending
+        supervisor.journal.record_fault("last output", error)
+        return {"last_output": None}
 
 
 def _taken_along(supervisor: Supervisor) -> dict[str, Any]:
@@ -189,42 +171,14 @@ def _unseen(supervisor: Supervisor) -> dict[str, Any]:
     return {"ended_at": None, "last_seen_at": supervisor.last_seen_at}
 
 
-def _is_root(workload: dict[str, Any] | None, root: dict[str, Any] | None) -> bool:
-    return workload is not None and root is not None and workload["token"] == root["token"]
-
-
-def _missed_workload(spec: RunSpec, facts: RunFacts, ending: Ending) -> bool:
-    """Whether it exited by itself and the workload that was required had never come."""
-    missed = spec.wanted.require_workload and facts.workload is None
-    return missed and ending.outcome in (Outcome.SUCCEEDED, Outcome.FAILED)
-
-
-def _missed(supervisor: Supervisor, ending: dict[str, Any]) -> str:
-    if supervisor.stop_cause is not None or ending["stop_reason"] is None:
-        return ""
-    spec, root = supervisor.spec, supervisor.journal.facts.root or {}
-    name = spec.wanted.workload or spec.agent or "that was required"
-    return f"no workload {name} was ever seen below root {root.get('pid')}, which ended by itself"
-
-
-def _signalled_by_us(supervisor: Supervisor, own: exits.ExitFacts) -> bool:
+def _signalled_by_us(supervisor: Supervisor, own: ExitFacts) -> bool:
     if own.signal is None:
         return False
-    outlived, facts = supervisor.workload_outlived_root, supervisor.journal.facts
-    held = supervisor.workload if outlived else supervisor.root
+    attempt, outlived = supervisor.attempt, supervisor.attempt.end.workload_outlived_root
+    held = attempt.workload if outlived else attempt.root
     if held is not None:
         return supervisor.journal.we_sent(held.identity, own.signal)
     # Its exit was recorded by a shim that is gone.
-    recorded = facts.workload if outlived else facts.root
-    if recorded is None:
-        return False
-    return supervisor.journal.we_sent(ProcessIdentity.from_json(recorded), own.signal)
-
-
-def explain(own: exits.ExitFacts, who: str) -> str:
-    """How it ended, and by what means that is known."""
-    if own.exit_code is not None:
-        return f"{who} exited {own.exit_code} (seen by {own.how})"
-    if own.signal is not None:
-        return f"{who} ended by {signal_name(own.signal)} (seen by {own.how})"
-    return f"how the {who} ended was not seen"
+    recorded = supervisor.journal.facts.attempt
+    identity = recorded.workload_identity if outlived else recorded.root
+    return identity is not None and supervisor.journal.we_sent(identity, own.signal)

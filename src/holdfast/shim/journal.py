@@ -6,10 +6,6 @@ before it is on disk.
 
 from __future__ import annotations
 
-from holdfast.process.clock import boottime, wall_clock
-from holdfast.process.identity import ProcessIdentity
-from holdfast.process.signals import Delivery, Fate, signal_name
-from holdfast.run.directory import ANNOUNCED
 from holdfast.run.events import Kind
 
 TYPE_CHECKING = False
@@ -17,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from holdfast.process.identity import ProcessIdentity
+    from holdfast.process.signals import Delivery
     from holdfast.run.directory import RunDirectory
     from holdfast.run.facts import RunFacts
     from holdfast.run.locks import HeldLock
@@ -24,7 +22,12 @@ if TYPE_CHECKING:
 
 _RETRY_SECONDS = 0.5
 _MOST_TAKEN_ALONG = 20  # signals in an ending: it has to fit into what is reserved for it
-_NAMING = (Kind.SUPERVISED, Kind.ATTEMPT_STARTED, Kind.WORKLOAD_RESOLVED, Kind.ROOT_EXITED)
+_NAMING = (
+    Kind.SUPERVISED,
+    Kind.ATTEMPT_STARTED,
+    Kind.WORKLOAD_RESOLVED,
+    Kind.ROOT_EXITED,
+)
 _MOST_FAULTS = 50  # a watcher that fails for ever must not fill the disk with its failures
 
 
@@ -63,8 +66,9 @@ class Journal:
 
     def _note(self) -> None:
         facts = self.facts
-        named = [one["token"] for one in (facts.shim, facts.root, facts.workload) if one]
-        if facts.root is not None and named != self._noted:
+        identities = (facts.shim, facts.attempt.root, facts.attempt.workload_identity)
+        named = [identity.token for identity in identities if identity is not None]
+        if facts.attempt.root is not None and named != self._noted:
             self._directory.note_processes(named)
             self._noted = named
 
@@ -93,6 +97,8 @@ class Journal:
 
     def record_delivery(self, delivery: Delivery, why: str, asked_by: Any = None) -> None:
         """One signal, sent or refused."""
+        from holdfast.run.signal_log import signal_row
+
         if delivery.delivered:
             self._signalled.setdefault(delivery.identity, set()).add(delivery.signal)
         self._unwritten.append(signal_row(delivery, why, asked_by))
@@ -117,38 +123,6 @@ class Journal:
         """Whether that signal to that process came from Holdfast: from us or `holdfast signal`."""
         if sig in self._signalled.get(identity, set()):
             return True
+        from holdfast.run.signal_log import was_sent
+
         return was_sent(self._directory.read_signals(), identity.token, sig)
-
-
-def was_sent(rows: list[dict[str, Any]], token: str, sig: int) -> bool:
-    """Whether the history has that signal to that process, delivered or on its way."""
-    about = [row for row in rows if (row.get("to"), row.get("signal")) == (token, signal_name(sig))]
-    return any(row.get("fate") in (Fate.DELIVERED.value, ANNOUNCED) for row in about)
-
-
-def signal_row(delivery: Delivery, why: str, asked_by: Any = None) -> dict[str, Any]:
-    """A line of signals.jsonl: by whom, to whom, why, on what proof, what became of it."""
-    return {
-        **announcement(delivery.identity, delivery.signal, why, asked_by),
-        "proof": None if delivery.proof is None else delivery.proof.value,
-        "fate": delivery.fate.value,
-        "evidence": delivery.evidence,
-    }
-
-
-def announcement(
-    identity: ProcessIdentity, sig: int, why: str, asked_by: Any = None
-) -> dict[str, Any]:
-    """The line before that one, of a sender whose word may come after the process's end."""
-    return {
-        "at": wall_clock(),
-        "boottime": round(boottime(), 6),
-        "by": ProcessIdentity.current().token,
-        "asked_by": asked_by,
-        "to": identity.token,
-        "signal": signal_name(sig),
-        "why": why,
-        "proof": None,
-        "fate": ANNOUNCED,
-        "evidence": None,
-    }

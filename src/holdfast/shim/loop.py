@@ -34,6 +34,7 @@ _GAP_SECONDS = 0.5  # later than that, we did not run: a loaded machine is late 
 _MOST_GAPS = 100  # older ones are forgotten
 _LEAST_BEAT_SECONDS = 0.2
 _MOST_BEAT_SECONDS = 10.0
+_NEVER = float("inf")
 
 
 class Loop:
@@ -46,14 +47,17 @@ class Loop:
         self._exits: set[int] = set()  # descriptors that tell of an exit
         self._gaps: list[tuple[float, float]] = []  # when each ended, and how long it was
         self._missed = 0.0  # all gaps together
-        self._beat = float("inf")
+        self._ran_at = boottime()  # up to here it is known whether the loop ran
+        self._still_since: float | None = None  # the run is paused
+        self._beat = _NEVER
         self._short: set[str] = set()  # what has failed for want of descriptors, or of memory
         self._timers: dict[str, tuple[float, Callable[[], None], bool]] = {}
         self._signals: dict[int, Callable[[], None]] = {}
-        self._running = False
+        self._running = True
         # The timer descriptor counts suspended time too, which poll's own timeout does not.
+        # It is never read: setting it anew, before each wait, makes it unreadable again.
         self._timer_fd = libc.boottime_timer()
-        self.watch(self._timer_fd, READ, "timer", self._drain_timer)
+        self._poll.register(self._timer_fd, READ)
         self._wakeup, wakeup_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(wakeup_end, warn_on_full_buffer=False)
         self.watch(self._wakeup, READ, "signals", self._take_signals)
@@ -98,13 +102,27 @@ class Loop:
 
     def awake_since(self, when: float) -> float:
         """How long the loop has run since that boottime, gaps left out."""
-        elapsed = boottime() - when
+        elapsed = self._note_gap() - when
         missed = sum(min(seconds, until - when) for until, seconds in self._gaps if until > when)
-        return max(0.0, elapsed - missed)
+        return max(0.0, elapsed - missed - self._still_seconds())
 
     def awake(self) -> float:
         """A clock that stands still in gaps."""
-        return boottime() - self._missed
+        return self._note_gap() - self._missed - self._still_seconds()
+
+    def stand_still(self) -> None:
+        """The run is paused: until `go_on`, its time does not pass, which is one long gap."""
+        if self._still_since is None:
+            self._still_since = boottime()
+
+    def go_on(self) -> None:
+        """The end of that."""
+        if self._still_since is not None:
+            seconds, self._still_since = boottime() - self._still_since, None
+            self._add_gap(seconds)
+
+    def _still_seconds(self) -> float:
+        return 0.0 if self._still_since is None else boottime() - self._still_since
 
     def insist(self, name: str, call: Callable[[], None], tries: int = _TRIES) -> None:
         """Call now, and again where the kernel has no room for it; else let go of the run.
@@ -133,36 +151,55 @@ class Loop:
         """Leave `run` after the present callback."""
         self._running = False
 
+    def turn(self, seconds: float) -> None:
+        """Deliver what is ready, or is so within that time; no timer."""
+        self._deliver(self._wait(int(seconds * 1000), self._note_gap() + seconds))
+
     def run(self) -> None:
         """Serve until `stop`."""
-        self._running = True
         while self._running:
-            due = max(self._arm(), boottime())
-            found = self._wait(None)
-            self._note_gap(boottime() - due)
-            self._deliver(found)
-            self._fire_timers()
+            due = self._arm()
+            found = self._wait(None, max(due, self._note_gap()))
+            is_timer_alone = len(found) == 1 and found[0][0] == self._timer_fd
+            if not is_timer_alone:
+                self._deliver(found)
+            self._fire_timers(is_timer_alone)
 
     def _deliver(self, found: list[tuple[int, int]]) -> None:
-        found.sort(key=lambda one: one[0] not in self._exits)
+        if len(found) > 1:
+            found.sort(key=lambda one: one[0] not in self._exits)
         for fd, events in found:
             if fd in self._watched and self._running:  # a callback may have closed it
                 name, callback, _ = self._watched[fd]
                 self._guard(name, callback, events)
 
-    def _wait(self, milliseconds: int | None) -> list[tuple[int, int]]:
+    def _wait(self, milliseconds: int | None, until: float = 0.0) -> list[tuple[int, int]]:
+        """What is ready. `until`: what is waited for up to then is no gap."""
         try:
-            return self._poll.poll(milliseconds)
+            found = self._poll.poll(milliseconds)
         except OSError as error:
             # More descriptors than RLIMIT_NOFILE, which `prlimit` may lower at any time.
             if error.errno != errno.EINVAL:
                 raise
             self._fall_short("poll", error)
-        return self._select(milliseconds)
+            found = self._select(milliseconds)
+        self._ran_at = max(self._ran_at, min(until, boottime()))
+        self._note_gap()
+        return found
 
-    def _note_gap(self, seconds: float) -> None:
-        if seconds <= _GAP_SECONDS:
-            return
+    def _note_gap(self) -> float:
+        """Note a gap up to now, if there was one; now.
+
+        Asked wherever time is judged: the loop may have been held up anywhere, in the middle of a
+        callback too (tests/system/test_gaps_in_time.py).
+        """
+        now = boottime()
+        seconds, self._ran_at = now - self._ran_at, now
+        if seconds > _GAP_SECONDS and self._still_since is None:  # a pause counts as a whole
+            self._add_gap(seconds)
+        return now
+
+    def _add_gap(self, seconds: float) -> None:
         self._missed += seconds
         self._gaps = [*self._gaps[-_MOST_GAPS:], (boottime(), seconds)]
         for name, (when, callback, awake) in self._timers.items():
@@ -177,8 +214,9 @@ class Loop:
 
     def _select(self, milliseconds: int | None) -> list[tuple[int, int]]:
         """The same question to select(2), which that limit does not concern."""
-        fds = [fd for fd in self._watched if fd < _SELECTABLE]
-        writers = [fd for fd in fds if self._watched[fd][2] & WRITE]
+        writers = [fd for fd, (_, _, wanted) in self._watched.items() if wanted & WRITE]
+        fds = [fd for fd in (self._timer_fd, *self._watched) if fd < _SELECTABLE]
+        writers = [fd for fd in writers if fd < _SELECTABLE]
         readable, writable, _ = select.select(
             fds, writers, (), None if milliseconds is None else milliseconds / 1000
         )
@@ -189,38 +227,41 @@ class Loop:
 
     def _arm(self) -> float:
         """When we are to be woken at the latest."""
-        due = min((when for when, _, _ in self._timers.values()), default=float("inf"))
-        due = min(due, boottime() + self._beat)
-        libc.arm_timer(self._timer_fd, None if due == float("inf") else due + namespace_offset())
+        due = min([when for when, _ in self._counting()], default=_NEVER)
+        if self._beat != _NEVER:
+            due = min(due, boottime() + self._beat)
+        libc.arm_timer(self._timer_fd, None if due == _NEVER else due + namespace_offset())
         return due
 
-    def _fire_timers(self) -> None:
+    def _fire_timers(self, has_just_heard: bool) -> None:
         now = boottime()
-        due = sorted((when, name) for name, (when, *_) in self._timers.items() if when <= now)
+        due = sorted([one for one in self._counting() if one[0] <= now])
         for _, name in due:
             # The callback before this one may have taken long: hear first, then judge.
-            self._deliver(self._wait(0))
+            if not has_just_heard:
+                self._deliver(self._wait(0))
+            has_just_heard = False
             if self._running and self._is_due(name):
                 _, callback, _ = self._timers.pop(name)
                 self._guard(name, callback)
 
+    def _counting(self) -> list[tuple[float, str]]:
+        """When each timer is due; those of the run's own time are not while it is paused."""
+        is_still = self._still_since is not None
+        timers = self._timers.items()
+        return [(when, name) for name, (when, _, awake) in timers if not (awake and is_still)]
+
     def _is_due(self, name: str) -> bool:
-        return name in self._timers and self._timers[name][0] <= boottime()
+        now = self._note_gap()  # which may put it off
+        return name in self._timers and self._timers[name][0] <= now
 
     def _guard(self, name: str, callback: Callable[..., None], *arguments: int) -> None:
-        began = boottime() - self._missed
         try:
             hold_callback(name)
             callback(*arguments)
         except Exception as error:  # noqa: BLE001 - recorded; the run must go on
             self._on_fault(name, error)
-        self._note_gap(boottime() - self._missed - began)  # what it called is counted already
-
-    def _drain_timer(self, _events: int) -> None:
-        try:
-            os.read(self._timer_fd, 8)
-        except BlockingIOError:
-            return
+        self._note_gap()
 
     def _take_signals(self, _events: int) -> None:
         try:

@@ -1,7 +1,7 @@
 """The shim's entry: takes the run's lock itself, supervises until the ending is recorded.
 
-Standard library only. Started by `manage/launch.py`: forked by the command line, exec'ed by the
-library. It belongs to no terminal and no session of the caller.
+Standard library only. Started by `manage/starting/launch.py`: forked by the command line, exec'ed
+by the library. It belongs to no terminal and no session of the caller.
 """
 
 from __future__ import annotations
@@ -11,18 +11,26 @@ import os
 import sys
 
 from holdfast.lean import read_json, signal
+from holdfast.options import OPTIONS
 from holdfast.process import libc
 from holdfast.process.identity import ProcessIdentity
+from holdfast.process.oom import OomWatch
 from holdfast.run.crashpoints import crash_point, set_role
 from holdfast.run.directory import RunDirectory
 from holdfast.run.events import Kind
-from holdfast.shim.child import leave_session
+from holdfast.shim.beginning import begin_attempt, not_recorded
 from holdfast.shim.journal import Journal
 from holdfast.shim.loop import Loop
-from holdfast.shim.supervisor import Supervisor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.run.spec import RunSpec
+    from holdfast.shim.beginning import BegunAttempt
+    from holdfast.shim.supervisor import Supervisor
 
 READY = b"!"
 _LONGEST_REASON = 300
+_EXEC_SECONDS = 0.05  # that the exec may take before the shim goes on loading
 
 # What a console script and the command line load. A shim that needs one of them loads it again.
 _OF_THE_LAUNCHER = (
@@ -86,33 +94,79 @@ def launch(path: str, ready: Readiness) -> None:
     us = ProcessIdentity.current().to_json()
     journal.record(Kind.SUPERVISED, shim=us, how="launched")
     crash_point("shim.supervised")
-    loop = Loop(journal.record_fault)
-    supervisor = Supervisor(directory, spec, journal, loop, is_reaper=True, on_ready=ready)
-    supervisor.start_attempt()
-    supervise(supervisor)
+    # What can fail for want of descriptors, and what counts from the start, comes before the start.
+    loop, oom = Loop(journal.record_fault), OomWatch()
+    begun = _begin(spec, directory, journal) if spec.waits is None else None
+    from holdfast.shim.supervisor import Supervisor
+
+    supervisor = Supervisor(directory, spec, journal, loop, is_reaper=True, on_ready=ready, oom=oom)
+    if begun is None:
+        supervisor.wait_to_begin()
+        supervise(supervisor)
+    else:
+        supervisor.take_attempt(begun)
+        # The launcher waits for the exec alone, the child for a core: nothing is loaded meanwhile.
+        supervise(supervisor, after_seconds=_EXEC_SECONDS)
     lock.release()
     crash_point("shim.lock-released")
     for part in supervisor.after_release:
         part()
 
 
-def supervise(supervisor: Supervisor) -> None:
-    """Everything that is not needed before the command runs: it is loaded while it starts."""
-    _forget_the_launcher()
-    from holdfast.shim.equipment import equip
+def _begin(spec: RunSpec, directory: RunDirectory, journal: Journal) -> BegunAttempt:
+    begun = begin_attempt(spec, directory, journal, 1)
+    if not journal.is_settled:
+        begun.waiting.close()
+        raise not_recorded()
+    begun.release()
+    return begun
 
-    supervisor.journal.loop = supervisor.loop
-    supervisor.loop.on_signal(signal.SIGCHLD, supervisor.child_ended)
+
+def supervise(supervisor: Supervisor, *, after_seconds: float = 0.0) -> None:
+    """Load what is not needed before the command runs, and serve to the end.
+
+    What happens within the first so many seconds is served before: the exec.
+    """
+    loop = supervisor.journal.loop = supervisor.loop
+    loop.on_signal(signal.SIGCHLD, supervisor.child_ended)
+    loop.on_signal(signal.SIGTERM, supervisor.signalled)
+    if after_seconds:
+        loop.turn(after_seconds)
+    _forget_the_launcher()
+    from holdfast.shim.wiring import equip
+
+    supervisor.on_running.append(_settle)
+    supervisor.on_waiting.append(_settle)
     equip(supervisor)
-    # An upgrade may replace the files during a run: what ends it is loaded before.
+    if supervisor.attempt.is_running:
+        supervisor.begin_watching()
+    loop.run()
+
+
+def load_all() -> None:
+    """What every shim needs sooner or later."""
+    from holdfast.shim import observer, supervisor, wiring  # noqa: F401
+
+    _load_the_end()
+
+
+def _load_the_end() -> None:
+    """An upgrade may replace the files during a run: what ends it is loaded before."""
+    from holdfast.run import signal_log  # noqa: F401
     from holdfast.shim import ending, stopping, succession  # noqa: F401
 
+
+def _settle() -> None:
+    """The command runs, and the launcher has been told: nothing waits for the shim now."""
+    if gc.isenabled():
+        return  # at an earlier attempt; this one may be over before it is looked at
+    _load_the_end()
+    _strip_code()
     # What is loaded stays: the collector need not look at it, nor unshare its pages. Where it
     # was found is of no more use.
     sys.path_importer_cache.clear()
     gc.freeze()
     gc.enable()
-    supervisor.loop.run()
 
 
 def _forget_the_launcher() -> None:
@@ -120,6 +174,7 @@ def _forget_the_launcher() -> None:
 
     What is given back here is used again by what the shim loads next.
     """
+    OPTIONS.clear()
     above = [n for n in sys.modules if n.startswith(("holdfast.cli", "holdfast.manage", "runpy"))]
     if not above:
         return
@@ -133,16 +188,29 @@ def _forget_the_launcher() -> None:
     gc.collect()
 
 
-def main(argv: list[str]) -> int:
-    """`python -m holdfast.shim.main MODE DIRECTORY READY_FD [REQUEST]`, for the library."""
-    mode, path, ready_fd, *rest = argv
-    leave_session()
-    run_shim(mode, path, int(ready_fd), rest[0] if rest else None)
-    return 0
+def _strip_code() -> None:
+    """Give back what only people and tools read of the loaded code: annotations, docstrings.
+
+    What is loaded next uses the room again.
+    """
+    for name in [name for name in sys.modules if name.startswith("holdfast.")]:
+        module = sys.modules[name]
+        module.__doc__ = None
+        for thing in vars(module).values():
+            _strip(thing)
+            if isinstance(thing, type) and thing.__module__ == name:
+                for member in vars(thing).values():
+                    _strip(getattr(member, "fget", None) or getattr(member, "__func__", member))
+                type.__setattr__(thing, "__doc__", None)
+
+
+def _strip(thing: object) -> None:
+    if type(thing) is type(_strip):
+        del thing.__annotations__
 
 
 def run_shim(mode: str, path: str, ready_fd: int, request: str | None = None) -> None:
-    """Run one shim to its end, whatever it was started for.
+    """Run one shim to its end, whatever it was started for, in a process of its own session.
 
     One that fails writes down why while it still has the run's lock, and tells its launcher last:
     whoever comes next, however soon, finds the reason.
@@ -159,13 +227,9 @@ def run_shim(mode: str, path: str, ready_fd: int, request: str | None = None) ->
             adopt(path, ready, read_json(request) if request else None)
     except BaseException as error:
         os.closerange(0, 3)  # where descriptors ran out: room for the note
-        from holdfast.run.crashnote import leave_note
+        from holdfast.run.last_words.crash_note import leave_note
 
         leave_note(path, error)
         if ready is not None:
             ready.failed(error)
         raise
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

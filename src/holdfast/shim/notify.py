@@ -1,7 +1,8 @@
 """Runs the `--notify` command with JSON on its stdin. It can't delay, break or outlast the record.
 
-It is nobody's workload: not in the tree (`inner.py` spares it, and whatever it starts in its turn),
-not waited for, not stopped with the run. What it prints goes to notify.log, up to a bound.
+It is nobody's workload: not in the tree (`run/inner_runs.py` spares it, and whatever it starts in
+its turn), not waited for, not stopped with the run. What it prints goes to notify.log, up to a
+bound. That one failed is known to itself alone, often after the run's end: it leaves notify.failed.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from holdfast.errors import HoldfastError
 from holdfast.lean import signal
 from holdfast.process.clock import wall_clock
 from holdfast.process.identity import ProcessIdentity
-from holdfast.process.members import STAMP
+from holdfast.process.tree import STAMP
 from holdfast.process.verdict import Verdict
-from holdfast.run.durable import encode, write_all
-from holdfast.run.summary import summarise
-from holdfast.shim.inner import NOTICE_STAMP
+from holdfast.run.atomic_files import encode, write_all
+from holdfast.run.inner_runs import NOTICE_STAMP
+from holdfast.run.outcomes import Outcome
+from holdfast.shim.summary import summarise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,12 +32,14 @@ MOST_LOG_BYTES = 1 << 20  # of all
 
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _SHELL = "/bin/sh"
-# $1 where to run it, $2 what the user gave, $3 the log, $4 how much of its output to keep. Who
-# prints more gets SIGPIPE; where the log can't be written, what it prints goes nowhere.
+# $1 where to run it, $2 what the user gave, $3 the log, $4 how much of its output to keep, $5 where
+# to leave a failure, $6 of what. Who prints more gets SIGPIPE; where the log can't be written, what
+# it prints goes nowhere.
 _SCRIPT = """\
 cd "$1" 2>/dev/null || cd /
-{ (eval "$2"); code=$?; [ "$code" = 0 ] || echo "exit code $code"; } 2>&1 |
-    { head -c "$4" >>"$3" || cat; } >/dev/null 2>&1
+{ (eval "$2"); code=$?; [ "$code" = 0 ] || {
+    echo "exit code $code"; (umask 077; echo "$6: exit code $code" >"$5") 2>/dev/null; }
+} 2>&1 | { head -c "$4" >>"$3" || cat; } >/dev/null 2>&1
 """
 
 
@@ -46,6 +50,9 @@ class Notifier:
         self._supervisor = supervisor
         self._command = command
         self._log_path = f"{supervisor.directory.path}/notify.log"
+        self._failed_path = supervisor.directory.notify_failed_path
+        asked = supervisor.spec.wanted.notify_on
+        self._kinds = None if asked is None else asked.split(",")  # None: all
         self._told: list[ProcessIdentity] = []  # those that may live
 
     def ended(self) -> None:
@@ -53,13 +60,15 @@ class Notifier:
         try:
             self.tell("ended")
         except OSError as error:
-            self._note(f"could not be told: {error}")
+            self._fail("ended", f"could not be told: {error}")
 
     def tell(self, event: str, **more: Any) -> None:
         """Start the command and go on. OSError when it can't be started."""
+        if not self._is_wanted(event):
+            return
         self._told = [one for one in self._told if one.verdict() is Verdict.SAME]
         if len(self._told) >= MOST_AT_ONCE:
-            self._note(f"{event} not told: {len(self._told)} earlier notices have not ended")
+            self._fail(event, f"not told: {len(self._told)} earlier notices have not ended")
             return
         run = summarise(self._supervisor.spec, self._supervisor.journal.facts)
         document = {"schema": 1, "event": event, "at": wall_clock(), "run": run, **more}
@@ -68,14 +77,29 @@ class Notifier:
         try:
             write_all(fd, encode(document) + b"\n")
             os.lseek(fd, 0, os.SEEK_SET)
-            self._spawn(fd, self._note(event))
+            self._spawn(fd, self._note(event), event)
         finally:
             os.close(fd)
 
-    def _spawn(self, stdin: int, log_path: str) -> None:
+    def _is_wanted(self, event: str) -> bool:
+        if self._kinds is None or event in self._kinds:
+            return True
+        outcome = self._supervisor.journal.facts.outcome
+        has_failed = outcome is not None and not (outcome.is_success or outcome is Outcome.STOPPED)
+        return event == "ended" and has_failed and "failed" in self._kinds
+
+    def _fail(self, event: str, why: str) -> None:
+        self._note(f"{event} {why}")
+        try:
+            with open(self._failed_path, "wb", opener=_private) as file:
+                file.write(f"{event}: {why}\n".encode())
+        except OSError:  # a full disk
+            return
+
+    def _spawn(self, stdin: int, log_path: str, event: str) -> None:
         spec = self._supervisor.spec
         environment = {name: value for name, value in spec.env.items() if name != STAMP}
-        words = (self._command, log_path, str(MOST_PRINTED_BYTES))
+        words = (self._command, log_path, str(MOST_PRINTED_BYTES), self._failed_path, event)
         pid = os.posix_spawn(
             _SHELL,
             [_SHELL, "-c", _SCRIPT, "notify", spec.cwd, *words],
@@ -106,6 +130,10 @@ class Notifier:
         finally:
             os.close(fd)
         return self._log_path
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
 _UNCHANGEABLE = (signal.SIGKILL, signal.SIGSTOP)

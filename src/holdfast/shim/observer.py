@@ -1,7 +1,6 @@
-"""Looks at the tree of a run from time to time: who is in it, who is the workload, what it uses.
+"""Looks at the tree of a run from time to time: its members, its workload, what it uses.
 
-It records what it sees and stops nothing, but for a workload that was required and never came.
-A process that vanishes or can't be read is normal.
+It records what it sees and stops nothing. A process that vanishes or can't be read is normal.
 """
 
 from __future__ import annotations
@@ -11,33 +10,32 @@ import os
 from holdfast.errors import HoldfastError
 from holdfast.process import procfs
 from holdfast.process.clock import boottime
-from holdfast.process.finder import WorkloadFinder
-from holdfast.process.programs import SHELLS, base
-from holdfast.process.resolution import Resolution, Sought
-from holdfast.process.wrappers import is_shell, wrapper_of
+from holdfast.process.workload.finder import WorkloadFinder
+from holdfast.process.workload.programs import base, is_shell, wrapper_of
+from holdfast.process.workload.resolution import Resolution, Sought
 from holdfast.run.events import Kind
-from holdfast.run.outcomes import StopCause
 from holdfast.run.redaction import redact_argv
+from holdfast.wrappers import SHELLS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.process.identity import HeldProcess
-    from holdfast.process.members import Member
-    from holdfast.process.sampling import Activity
-    from holdfast.shim.measuring import Measuring
+    from holdfast.process.sampling.sampler import Activity
+    from holdfast.process.tree import Member
+    from holdfast.shim.run_sampling import Measuring
     from holdfast.shim.supervisor import Supervisor
 
 # A wrapper starts its workload soon after itself, and a short one is soon gone again.
 EARLY_LOOKS_SECONDS = (0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.3, 0.5, 0.5)
 UNSETTLED_SECONDS = 0.5  # between looks while the workload may still appear, or turn out another
 UNSETTLED_LOOKS = 60
-THOROUGH_SECONDS = 60.0  # between looks at a calm tree that believe nothing
+THOROUGH_SECONDS = 50.0  # between looks at a calm tree that believe nothing: below SLOW_EVERY
 
 
 class Observer:
-    """The eyes of one shim."""
+    """What one shim sees of its tree."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self.sought: Sought | None = None  # by the agent's profile
@@ -55,14 +53,14 @@ class Observer:
     def _measuring(self) -> Measuring:
         """Loaded when the first figure is wanted: a run without samples does without."""
         if self._meter is None:
-            from holdfast.shim.measuring import Measuring
+            from holdfast.shim.run_sampling import Measuring
 
             self._meter = Measuring(self._supervisor)
         return self._meter
 
     def begin(self) -> None:
         """A new attempt runs (or was adopted): look soon, and then at the sample interval."""
-        root = self._supervisor.root or self._supervisor.workload
+        root = self._supervisor.attempt.root or self._supervisor.attempt.workload
         if root is None:
             return
         wanted = self._supervisor.spec.wanted
@@ -73,7 +71,7 @@ class Observer:
             sought=self.sought or _spoken_of(self._supervisor.spec.command),
         )
         self._recorded = None
-        self._was_found_before = self._supervisor.journal.facts.workload is not None
+        self._was_found_before = self._supervisor.journal.facts.attempt.workload is not None
         self._looks = 0
         self._picture = []
         self._thorough_at = float("-inf")
@@ -82,12 +80,10 @@ class Observer:
             self._measuring()  # it watches for a crash loop
         if wanted.sample_interval_seconds:
             self._sample()
-        if wanted.require_workload and not self._was_found_before:
-            self._supervisor.loop.after("required", wanted.resolve_seconds, self._require)
 
     def follow_heir(self) -> None:
         """The root has left its place to what it started."""
-        root = self._supervisor.root
+        root = self._supervisor.attempt.root
         if self._finder is not None and root is not None:
             self._finder.take_root(root.identity)
             self._looks = 0
@@ -108,6 +104,9 @@ class Observer:
     def _sample(self) -> None:
         interval = self._supervisor.spec.wanted.sample_interval_seconds
         self._supervisor.loop.after("sample", interval, self._sample)
+        meter, finder = self._meter, self._finder
+        if meter is not None and finder is not None and meter.goes_on(finder.resolution):
+            return  # nothing has changed: neither who is there nor what they use
         self.look()
         self._take_sample()
 
@@ -116,7 +115,7 @@ class Observer:
             self._measuring().sample(self._members, self._finder.resolution)
 
     def look(self) -> None:
-        """Walk the tree; record whom we had not seen, and who the workload is."""
+        """Walk the tree; record new members, and which one is the workload."""
         if not self._can_see():
             return
         self._members = self._supervisor.tree.walk()
@@ -126,7 +125,7 @@ class Observer:
         ]
         is_calm = picture == self._picture and self._is_settled()
         if is_calm and now - self._thorough_at < THOROUGH_SECONDS:
-            return  # nobody came, went or became another: nothing can be new
+            return  # no member came, left or execed: nothing can be new
         self._picture, self._thorough_at = picture, now
         fresh = [m for m in self._members if m.identity.token not in self._seen]
         if fresh:
@@ -134,7 +133,7 @@ class Observer:
             rows = [{"token": m.identity.token, "comm": m.comm} for m in fresh]
             self._supervisor.journal.record(Kind.MEMBERS_SEEN, members=rows)
         for member in self._members:
-            self._supervisor.oom.look(member.identity)
+            self._supervisor.oom.look(member)
         if self._finder is not None:
             self._resolve(self._finder)
 
@@ -155,22 +154,22 @@ class Observer:
             return  # a wrapper that has just started: not worth a fact yet
         if self._recorded is None or not found.says_the_same(self._recorded):
             self._recorded = found
-            held = self._hold(found)  # first: whoever reads the fact may end the workload at once
+            held = self._hold(found)  # first: a reader of the fact may end the workload at once
             if found.workload is not None:
-                self._supervisor.record_end_of_former()
+                self._supervisor.attempt.record_end_of_former()
             if found.has_subject or not self._was_found_before:
                 self._supervisor.journal.record(Kind.WORKLOAD_RESOLVED, **_public(found))
             chain = found.wrappers if found.workload is None else (*found.wrappers, found.workload)
-            self._supervisor.shells = tuple(
+            self._supervisor.attempt.shells = tuple(
                 program.identity for program in chain if is_shell(wrapper_of(program))
             )
             if held is not None:
-                self._supervisor.take_workload(held, outlives_root=found.outlives_root)
+                self._supervisor.attempt.take_workload(held, outlives_root=found.outlives_root)
             elif self._is_root(found):
-                self._supervisor.let_go_of_workload()
+                self._supervisor.attempt.let_go_of_workload()
 
     def _is_root(self, found: Resolution) -> bool:
-        root, workload = self._supervisor.root, found.workload
+        root, workload = self._supervisor.attempt.root, found.workload
         return root is not None and workload is not None and workload.identity == root.identity
 
     def _hold(self, found: Resolution) -> HeldProcess | None:
@@ -182,18 +181,18 @@ class Observer:
         except HoldfastError:  # it ended since: what was seen of it is recorded
             return None
 
-    def _require(self) -> None:
+    def missing_workload(self) -> str | None:
+        """What was looked for in vain; None: the workload was found, or nothing was looked at."""
         if self._finder is None or self._finder.resolution.workload is not None:
-            return
+            return None
         root, wanted = self._finder.root, self._supervisor.spec.wanted
         names = () if self.sought is None else self.sought.names
         name = wanted.workload or " or ".join(names) or "one"
         detail = f"no workload {name} appeared below root {root.pid}"
-        detail += f" within {wanted.resolve_seconds:g} s: {self._finder.resolution.why}"
-        self._supervisor.begin_stop(StopCause.REQUIRE_WORKLOAD, detail)
+        return f"{detail} within {wanted.resolve_seconds:g} s: {self._finder.resolution.why}"
 
     def last_look(self) -> None:
-        """Somebody of importance ended and is not reaped yet: /proc still shows its CPU time."""
+        """The root or workload ended and is not reaped yet: /proc still shows its CPU time."""
         self._looks = len(EARLY_LOOKS_SECONDS)
         self.look()
         if self._finder is not None:
@@ -214,7 +213,7 @@ class Observer:
         return True
 
     def activity(self) -> Activity | None:
-        """What the tree has done so far; None: it can't be told."""
+        """What the tree has done so far; None: unknown."""
         if not self._can_see():
             return None
         return self._measuring().sampler.activity(self._supervisor.tree.walk())
@@ -223,16 +222,15 @@ class Observer:
         """Resident and swapped memory of the tree."""
         if not self._can_see():
             return None
-        use = self._measuring().sampler.memory(self._supervisor.tree.walk(), limit_bytes)
-        return None if use is None else use.bytes
+        return self._measuring().sampler.memory_bytes(self._supervisor.tree.walk(), limit_bytes)
 
 
 def _spoken_of(command: tuple[str, ...]) -> Sought | None:
     """The agents that a shell text in the command starts, in a loop or after other programs."""
     if not any(base(word) in SHELLS for word in command):
         return None
-    from holdfast.agents.table import COMMANDS
-    from holdfast.process.shelltext import read_script
+    from holdfast.agents.recognition_table import COMMANDS
+    from holdfast.process.workload.shell_text import read_script
 
     texts = [word for word in command if " " in word]
     scripts = [script for script in map(read_script, texts) if script is not None]

@@ -6,8 +6,6 @@ process group. Everybody is struck one by one, through the gate.
 
 from __future__ import annotations
 
-from holdfast.errors import HoldfastError
-from holdfast.process import procfs
 from holdfast.process.signals import Fate, send_signal
 
 TYPE_CHECKING = False
@@ -30,7 +28,8 @@ def pass_on(supervisor: Supervisor, sig: int, by: Any, *, to_group: bool) -> str
 
 
 def _addressees(supervisor: Supervisor, to_group: bool) -> Iterator[ProcessIdentity]:
-    held = supervisor.root if supervisor.root_exit is None else supervisor.workload
+    attempt = supervisor.attempt
+    held = attempt.root if attempt.end.root_exit is None else attempt.workload
     if held is None:
         return
     yield held.identity
@@ -38,9 +37,6 @@ def _addressees(supervisor: Supervisor, to_group: bool) -> Iterator[ProcessIdent
         return
     # The root leads a session and a group of its own: its number is the group's.
     for member in supervisor.tree.walk():
-        try:
-            group = procfs.read_stat(member.identity.pid).pgrp
-        except HoldfastError:
-            continue
-        if group == held.identity.pid and member.identity != held.identity:
+        is_in_group = member.stat is not None and member.stat.pgrp == held.identity.pid
+        if is_in_group and member.identity != held.identity:
             yield member.identity

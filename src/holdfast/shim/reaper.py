@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 
 from holdfast.process.clock import boottime
-from holdfast.shim import exits
+from holdfast.run import exits
+from holdfast.run.facts import NOT_SEEN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.process.identity import HeldProcess
+    from holdfast.run.facts import ExitFacts
     from holdfast.shim.loop import Loop
 
 STATUS_SECONDS = 5.0  # how long a stranger's status may take to appear after its end
@@ -29,7 +31,7 @@ class Reaper:
         self._loop = loop
         self._keeps = keeps
         self._awaited: set[int] = set()
-        self._reaped: dict[int, exits.ExitFacts] = {}
+        self._reaped: dict[int, ExitFacts] = {}
 
     def await_exit_of(self, held: HeldProcess) -> None:
         """Remember how this one ended, should it come back to us and be reaped here."""
@@ -58,7 +60,7 @@ class Reaper:
     def when_known(
         self,
         held: HeldProcess,
-        known: Callable[[exits.ExitFacts], None],
+        known: Callable[[ExitFacts], None],
         until: float | None = None,
     ) -> None:
         """Call back with the exit of a process that is not our child.
@@ -73,4 +75,4 @@ class Reaper:
             again = lambda: self.when_known(held, known, until)  # noqa: E731
             self._loop.after(f"status {held.identity.pid}", _LOOK_AGAIN_SECONDS, again)
             return
-        known(facts or exits.NOT_SEEN)
+        known(facts or NOT_SEEN)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from holdfast.shim.pty.terminal import Terminal
     from holdfast.shim.supervisor import Supervisor
-    from holdfast.shim.terminal import Terminal
 
 _STDIN_RETRY_SECONDS = 0.05
 _LONGEST_SECONDS = 10.0 * 365 * 86400  # a timer that is set further ahead fails
@@ -36,6 +36,9 @@ class Requests:
             "signal": self._signal,
             "send": self._send,
             "subscribe": self._subscribe,
+            "pause": self._pause,
+            "unpause": self._unpause,
+            "adjust": self._adjust,
         }
 
     def serve_terminal(self, terminal: Terminal) -> None:
@@ -106,6 +109,25 @@ class Requests:
     def _flush_stdin(self) -> None:
         if not self._stdin.flush():
             self._supervisor.loop.after("stdin", _STDIN_RETRY_SECONDS, self._flush_stdin)
+
+    def _pause(self, client: Client, _request: dict[str, Any]) -> None:
+        when_calm = lambda: client.answer({"ok": True})  # noqa: E731
+        self._supervisor.pausing().pause(dict(client.peer), when_calm)
+
+    def _unpause(self, client: Client, _request: dict[str, Any]) -> None:
+        from holdfast.shim.pausing import BudgetUsedUp
+
+        try:
+            self._supervisor.pausing().unpause(dict(client.peer))
+        except BudgetUsedUp as error:
+            client.answer({"ok": False, "error": str(error), "limit": error.limit})
+        else:
+            client.answer({"ok": True})
+
+    def _adjust(self, client: Client, request: dict[str, Any]) -> None:
+        from holdfast.shim.adjusting import adjust
+
+        client.answer(adjust(self._supervisor, request.get("changes"), dict(client.peer)))
 
     def _subscribe(self, client: Client, _request: dict[str, Any]) -> None:
         client.subscribed = True

@@ -1,4 +1,4 @@
-"""Whether a failed attempt is followed by another one, how soon, and that it comes to be or ends.
+"""Whether an attempt that ended is followed by another one, how soon, and that it comes to be.
 
 An attempt that can't be started now is tried again, less and less often; a run is never left
 waiting for one that nobody will start.
@@ -6,26 +6,25 @@ waiting for one that nobody will start.
 
 from __future__ import annotations
 
-import errno
-
 from holdfast.errors import is_shortage
 from holdfast.process.clock import boottime
 from holdfast.record import Record
-from holdfast.run.crashpoints import crash_point
-from holdfast.shim.exits import exit_of_attempt
+from holdfast.run.conclusion import OWN_EXIT_CODE
+from holdfast.shim.beginning import not_recorded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.shim.child import WaitingChild
-    from holdfast.shim.exits import ExitFacts
+    from holdfast.run.facts import ExitFacts
+    from holdfast.shim.beginning import BegunAttempt
     from holdfast.shim.supervisor import Supervisor
 
 BACKOFF_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 CRASH_LOOP_ATTEMPTS = 5  # so many attempts in a row that lived less than...
 CRASH_LOOP_SECONDS = 10.0
 _SHORTAGE_TRIES = 7  # about a minute: processes, descriptors or a disk may be free again by then
+_PAUSED_SECONDS = 2.0  # between looks whether a run that is to start again is still paused
 _OTHER_TRIES = 2  # a file that is gone may just be being replaced
 
 
@@ -37,16 +36,19 @@ class Decision(Record):
 
 
 class RestartPolicy:
-    """`--restart no|on-failure[:N]` over the attempts of one run. Pure."""
+    """`--restart no|on-failure[:N]|always[:N]` over the attempts of one run. Pure."""
 
-    def __init__(self, most_restarts: int | None) -> None:
+    def __init__(self, most_restarts: int | None, *, after_success: bool = False) -> None:
         """`most_restarts`: None is any number, until it is a crash loop."""
         self._most = most_restarts
+        self._after_success = after_success
         self._short_lives = 0
 
     def decide(self, ended: ExitFacts | None, attempt: int, lived_seconds: float) -> Decision:
         """After an attempt that ended by itself."""
-        if ended is None or ended.exit_code == 0 or self._most == 0:
+        if ended is None or self._most == 0:
+            return Decision(None)
+        if ended.exit_code == 0 and not self._after_success:
             return Decision(None)
         if ended.exit_code is None and ended.signal is None:
             return Decision(None, "not restarted: nobody saw how it ended")
@@ -79,32 +81,35 @@ class Restarting:
         self._supervisor.loop.after("restart", delay_seconds, self._start)
 
     def _start(self) -> None:
-        attempt = self._supervisor.attempt + 1
+        if self._supervisor.journal.facts.paused is not None:
+            self._supervisor.loop.after("restart", _PAUSED_SECONDS, self._start)
+            return
+        if self._supervisor.ends_at_budget():  # its last words were read after it had ended
+            return
+        attempt = self._supervisor.attempt.number + 1
         try:
             self._supervisor.start_attempt()
         except Exception as error:  # noqa: BLE001 - whatever it is, somebody has to end the run
             if not self._try_again(error, self._start):
                 self._give_up(attempt, error)
 
-    def release_when_recorded(self, waiting: WaitingChild) -> None:
-        """Let the child exec once its record is on disk; a run's first has no time to wait."""
-        supervisor = self._supervisor
+    def release_when_recorded(self, begun: BegunAttempt) -> None:
+        """Let the child exec once its record is on disk."""
+        supervisor, waiting = self._supervisor, begun.waiting
         if waiting.report_fd < 0:
             return  # somebody killed it meanwhile
         if supervisor.journal.is_settled:
-            waiting.release()
-            crash_point("shim.released")
-            supervisor.attempt_began = boottime()
+            begun.release()
+            supervisor.attempt.began = boottime()
             return
-        error = OSError(errno.ENOSPC, "the disk does not take the record of the start")
-        if supervisor.attempt <= 1:
-            waiting.close()
-            raise error
-        if not self._try_again(error, lambda: self.release_when_recorded(waiting)):
+        error = not_recorded()
+        if not self._try_again(error, lambda: self.release_when_recorded(begun)):
             supervisor.loop.unwatch(waiting.report_fd)
             waiting.close()
-            supervisor.root_exit = exit_of_attempt(supervisor.journal.facts.attempts[-2])
-            self._give_up(supervisor.attempt, error)
+            attempt, before = supervisor.attempt, supervisor.journal.facts.earlier_attempts
+            own = {"root_exit": before[-1].exit} if before else {"failure_code": OWN_EXIT_CODE}
+            attempt.end = attempt.end.replace(**own)
+            self._give_up(attempt.number, error)
 
     def _try_again(self, error: Exception, call: Callable[[], None]) -> bool:
         self._tries += 1

@@ -1,6 +1,6 @@
-"""What the shim can't observe right now, and since when it says so.
+"""What the shim can't observe right now; each change is recorded.
 
-A failure to observe is not an observation: whoever loses a sense says so here, looks again by
+A failure to observe is not an observation: code that loses a sense reports it here, looks again by
 other means, and concludes nothing from what it did not see.
 """
 
@@ -24,7 +24,7 @@ class Senses:
         self._changes = 0
 
     def lose(self, sense: str, why: object) -> None:
-        """It is missing from now on; said once."""
+        """It is missing from now on; recorded once."""
         if sense not in self._missing:
             self._missing.add(sense)
             self._record(f"{sense}: {why}")

@@ -1,14 +1,14 @@
 """Stopping a run's tree, and the runs inside it, from the shim's loop.
 
-The tree's own order is `process/tree.py`: here it is stepped, recorded, and waited for. Nothing
-of this is needed before the first stop, so it is loaded then.
+The tree's own order is `process/tree_stop.py`: here it is stepped, recorded, and waited for.
+Nothing of this is needed before the first stop, so it is loaded then.
 """
 
 from __future__ import annotations
 
 from holdfast.process.clock import boottime
 from holdfast.process.signals import parse_signal
-from holdfast.process.tree import Cleanup, TreeStop
+from holdfast.process.tree_stop import Cleanup, TreeStop
 from holdfast.run.crashpoints import crash_point
 from holdfast.run.events import Kind
 from holdfast.run.outcomes import StopCause
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from holdfast.shim.supervisor import Supervisor
 
 _ADOPTER_SECONDS = 0.05  # no SIGCHLD tells us of processes that are not below us
-_LIMITS = (StopCause.TIMEOUT, StopCause.IDLE)
 _INNER_SECONDS = 20.0  # how long an inner run may take to stop, beyond its grace
 
 
@@ -31,7 +30,6 @@ class Stopping:
     """All stops of one run; at most one is under way."""
 
     def __init__(self, supervisor: Supervisor) -> None:
-        self.is_cleared = False  # a stop of this attempt is over, and `after` is due
         self.after: Callable[[], None] = supervisor.finish
         self._supervisor = supervisor
         self._stop: TreeStop | None = None
@@ -50,18 +48,31 @@ class Stopping:
         by: Any = None,
         sig: str | None = None,
         grace_seconds: float | None = None,
+        figure: float | None = None,
     ) -> None:
-        """Record the cause and stop the tree; a later cause may only hurry it."""
+        """Record the cause and stop the tree; a later cause may only hurry it.
+
+        `figure`: what the limit was about came to so much.
+        """
         supervisor, wanted = self._supervisor, self._supervisor.spec.wanted
         grace = wanted.grace_seconds if grace_seconds is None else grace_seconds
-        if cause in _LIMITS and supervisor.journal.facts.completion is not None:
-            cause = StopCause.COMPLETION  # who is done is not late: this only hurries its end
+        if cause.yields_to_completion and supervisor.journal.facts.attempt.completion is not None:
+            cause = StopCause.COMPLETION
         if supervisor.stop_cause is None and cause is not StopCause.LEFTOVERS:
             supervisor.stop_cause = cause
             supervisor.evidence.append(detail)
+        if supervisor.journal.facts.paused is not None:
+            supervisor.pausing().let_go()
         name = sig or wanted.stop_signal
+        more: dict[str, Any] = {} if figure is None else {"figure": round(figure, 1)}
         supervisor.journal.record(
-            Kind.STOP_BEGUN, cause=cause, detail=detail, by=by, signal=name, grace_seconds=grace
+            Kind.STOP_BEGUN,
+            cause=cause,
+            detail=detail,
+            by=by,
+            signal=name,
+            grace_seconds=grace,
+            **more,
         )
         crash_point("shim.stop-begun")
         supervisor.loop.cancel("restart")
@@ -87,11 +98,11 @@ class Stopping:
     def is_late(self) -> bool:
         """Whether the run has ended by itself, and only what it left behind is stopped."""
         supervisor = self._supervisor
-        if supervisor.stop_cause is not None or not supervisor.has_run_out():
+        if supervisor.stop_cause is not None or not supervisor.attempt.has_run_out:
             return False
         if self._stop is not None:
             return self.after == supervisor.finish  # else another attempt was to follow
-        return supervisor.root is not None and supervisor.spec.wanted.restarts == 0
+        return supervisor.attempt.root is not None and supervisor.spec.wanted.restarts == 0
 
     def resume(self) -> None:
         """Go on with a stop that an earlier shim began and recorded."""
@@ -108,7 +119,7 @@ class Stopping:
 
         A `sh -c` that is the workload may trap the signal, and then waits for its own program.
         """
-        held, shells = self._supervisor.subject(), self._supervisor.shells
+        held, shells = self._supervisor.attempt.subject, self._supervisor.attempt.shells
         if held is None:
             return ()
         if held.identity not in shells:
@@ -162,7 +173,7 @@ class Stopping:
             supervisor.loop.after("stop", 0.1, self.step)
             return
         self._record(self._stop.result)
-        self._stop, self.is_cleared = None, True
+        self._stop, supervisor.attempt.is_cleared = None, True
         supervisor.guarded("reap", supervisor.reaper.reap)
         # A root that survives is named, and the run goes on stopping.
         supervisor.loop.insist("proceed", supervisor.proceed)

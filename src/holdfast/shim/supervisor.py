@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import os
 
+from holdfast.errors import is_shortage
 from holdfast.lean import signal
 from holdfast.process.clock import boottime
-from holdfast.process.identity import HeldProcess, ProcessIdentity
-from holdfast.process.members import Tree
-from holdfast.process.proc_oom import OomWatch
+from holdfast.process.identity import ProcessIdentity
+from holdfast.process.oom import OomWatch
+from holdfast.process.tree import Tree
 from holdfast.run.crashpoints import crash_point
 from holdfast.run.events import Kind
+from holdfast.run.facts import NOT_SEEN
+from holdfast.run.inner_runs import InnerRuns
 from holdfast.run.outcomes import Loss, StopCause
-from holdfast.shim import child, exits, stdio
-from holdfast.shim.inner import InnerRuns
+from holdfast.shim import child
+from holdfast.shim.attempt import Attempt
+from holdfast.shim.beginning import BegunAttempt, begin_attempt, log_size
 from holdfast.shim.loop import READ, Loop
 from holdfast.shim.reaper import Reaper
 from holdfast.shim.restarts import Restarting, RestartPolicy
@@ -25,16 +29,21 @@ from holdfast.shim.senses import Senses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
-    from holdfast.process.tree import Cleanup
+    from holdfast.process.tree_stop import Cleanup
     from holdfast.run.directory import RunDirectory
+    from holdfast.run.exits import RootUsage
     from holdfast.run.spec import RunSpec
+    from holdfast.run.usage.budget import OverBudget
     from holdfast.shim.journal import Journal
+    from holdfast.shim.pausing import Pausing
+    from holdfast.shim.pty.terminal import Ends
     from holdfast.shim.stopping import Stopping
-    from holdfast.shim.succession import Succession
-    from holdfast.shim.terminal import Ends
+    from holdfast.shim.waiting.waiting import Waiting
+
+_SHORTAGE_SECONDS = 0.5
 
 
 class Supervisor:
@@ -49,9 +58,10 @@ class Supervisor:
         *,
         is_reaper: bool,
         on_ready: Callable[[], None] = lambda: None,
+        oom: OomWatch | None = None,
     ) -> None:
         self.directory = directory
-        self.spec = spec
+        self.spec = spec.adjusted(journal.facts.adjusted)
         self.journal = journal
         self.loop = loop
         self.on_ready = on_ready
@@ -60,23 +70,19 @@ class Supervisor:
         self.reaper = Reaper(loop, self._keeps)
         us = ProcessIdentity.current() if is_reaper else None
         self.tree = Tree(reaper=us, spare=self.inner.owns)
-        self.attempt = journal.facts.attempt or 0
-        self.root: HeldProcess | None = None
-        self.workload: HeldProcess | None = None  # only when it is not the root
-        self.root_exit: exits.ExitFacts | None = None
-        self.workload_exit: exits.ExitFacts | None = None
-        self.exec_failure: dict[str, Any] | None = None
+        self.attempt = Attempt(self, journal.facts.attempt.number)
         self.stop_cause: StopCause | None = None
         self.evidence: list[str] = []
         self.loss = Loss.UNSEEN  # should nobody see how it ends
         self.vouched = False  # that it is over rests on the user's word
         self.last_seen_at: str | None = None  # before nobody watched, when we took it over
         self.cleanup: Cleanup | None = None
-        self.attempt_began = boottime()
-        self.workload_outlived_root = False
-        self.oom = OomWatch()
-        self.root_usage: exits.RootUsage | None = None
+        self.oom = oom or OomWatch()
+        self.root_usage: RootUsage | None = None  # of all roots that were reaped
+        self.on_usage: list[Callable[[dict[str, Any], Callable[[], None]], None]] = []  # budgets
         self.on_restart: list[Callable[[float], None]] = []  # with how long the attempt lived
+        self.on_waiting: list[Callable[[], None]] = []  # a queued run's shim waits from here on
+        self.waiting: Waiting | None = None
         self.on_running: list[Callable[[], None]] = []
         self.on_exit: list[Callable[[], None]] = []  # before the reap: /proc still shows it
         self.on_succession: list[Callable[[], None]] = []  # another process is the root now
@@ -84,193 +90,148 @@ class Supervisor:
         self.out_of_time: list[Callable[[], None]] = []  # for whoever still has more to read
         self.after_ending: list[Callable[[], None]] = []
         self.after_release: list[Callable[[], None]] = []  # nothing waits for the shim any more
-        self.log_size: Callable[[], int] = lambda: stdio.log_size(directory)
+        self.log_size: Callable[[], int] = lambda: log_size(directory)
         self.usage: Callable[[], dict[str, Any] | None] = lambda: None
+        self.adjust_watchers: Callable[[Iterable[str]], None] = lambda _fields: None
+        self.memory_bytes: Callable[[int], int | None] = lambda _limit: None
         self.tell: Callable[..., None] = lambda _event, **_more: None  # --notify
         self.terminal: Ends | None = None  # of a --pty run
         self.use_terminal: Callable[[Ends], None] | None = None
-        self.shells: tuple[ProcessIdentity, ...] = ()  # those of the chain that are `sh -c`
-        self._workload_may_outlive = False
-        self.root_is_child = False
-        self._log_bytes = 0  # where this attempt's output begins
         self._stopping: Stopping | None = None
-        self._succession: Succession | None = None
-        self.restarts = RestartPolicy(spec.wanted.restarts)
+        self._pausing: Pausing | None = None
+        self.restarts = RestartPolicy(
+            spec.wanted.restarts, after_success=spec.wanted.restarts_after_success
+        )
         self.restarting = Restarting(self)
         self._finished = False
+        self._listens = False
+        self._is_watched = False
+        self._undone: list[Callable[[], None]] = []
+
+    # --- a queued run ------------------------------------------------------------------
+
+    def wait_to_begin(self) -> None:
+        """Start the command once all that was asked for has come about."""
+        from holdfast.shim.waiting.waiting import Waiting
+
+        self.waiting = Waiting(self)
+        self.after_ending.append(self.waiting.close)
+        self.loop.at("waiting", boottime(), self.waiting.begin)
 
     # --- an attempt begins -------------------------------------------------------------
 
     def start_attempt(self) -> None:
-        """Fork the child, record who it is, and only then let it become the command.
-
-        What fails before it is recorded changes nothing: it can be tried again.
-        """
+        """Another attempt of a run that this shim supervises."""
         if self.tree.reaper is None:  # an adopter starts a new attempt: that one is below us
             self.tree.close()
             self.tree = Tree(reaper=ProcessIdentity.current(), spare=self.inner.owns)
-        waiting, terminal = stdio.fork_child(self.spec, self.directory)
-        self.root = child.hold_waiting(waiting, terminal)
-        self.attempt += 1
-        self.root_exit = self.workload_exit = None
-        if self._stopping is not None:
-            self._stopping.is_cleared = False
-        self.terminal = terminal
+        spec = self.spec.with_cost_left(self.journal.facts.usage.get("cost_usd"))
+        begun = begin_attempt(spec, self.directory, self.journal, self.attempt.number + 1)
+        self.take_attempt(begun)
+        self.restarting.release_when_recorded(begun)
+
+    def take_attempt(self, begun: BegunAttempt) -> None:
+        """Supervise what was begun; of a run's first attempt, before there was a supervisor."""
+        self.attempt = Attempt(self, begun.number, root=begun.root, root_is_child=True)
+        self.terminal = begun.terminal
         if self.terminal is not None and self.use_terminal is not None:
             self.use_terminal(self.terminal)
-        self.root_is_child = True
-        self.tree.add(self.root.identity)
-        crash_point("shim.forked")
-        identity = self.root.identity.to_json()
-        self._log_bytes = stdio.log_size(self.directory)
-        self.journal.record(Kind.ATTEMPT_STARTED, attempt=self.attempt, root=identity)
-        crash_point("shim.attempt-recorded")
-        self.loop.watch(
-            waiting.report_fd, READ, "exec", lambda _events: self._exec_reported(waiting)
-        )
-        # A process without a record is what must never be: it has not run anything yet.
-        self.restarting.release_when_recorded(waiting)
+        report_fd = begun.waiting.report_fd
+        self.loop.watch(report_fd, READ, "exec", lambda _events: self._exec_reported(begun))
 
-    def _exec_reported(self, waiting: child.WaitingChild) -> None:
+    def _exec_reported(self, begun: BegunAttempt) -> None:
+        waiting = begun.waiting
         report = os.read(waiting.report_fd, 65536)
         self.loop.unwatch(waiting.report_fd)
         waiting.close()
         if report:
             self._exec_failed(child.read_report(report))
             return
-        self.journal.record(Kind.RUNNING, attempt=self.attempt, log_bytes=self._log_bytes)
+        self.journal.record(Kind.RUNNING, attempt=begun.number, log_bytes=begun.log_bytes)
         crash_point("shim.running")
+        self.listen()
         self.on_ready()
-        self.watch_root()
+        crash_point("shim.ready")
+        self.attempt.watch()
+        self.attempt.is_running = True
+        self.begin_watching()
+
+    def listen(self) -> None:
+        """Open the control socket, once: before anybody is told that the run runs."""
+        if not self._listens:
+            self._listens = True
+            from holdfast.shim.wiring import serve
+
+            self.guarded("control", serve, self)
+
+    def begin_watching(self) -> None:
+        """The attempt runs: whoever is in place begins to watch it."""
+        self._is_watched = True
         for begin in self.on_running:
-            self.guarded("begin", begin)
+            self.until_done(begin)
+
+    def add_watchers(self, begins: Sequence[Callable[[], None]]) -> None:
+        """Each is called when an attempt begins to run; at once, if one is watched already."""
+        self.on_running.extend(begins)
+        for begin in begins if self._is_watched else ():
+            self.until_done(begin)
+
+    def begin_again(self, begin: Callable[[], None]) -> None:
+        """A watcher of the attempt was replaced; at once, if one is watched."""
+        if self._is_watched:
+            self.until_done(begin)
+
+    def until_done(self, call: Callable[[], None]) -> None:
+        """Call, and again where the kernel has no room for it: the watch was promised.
+
+        It may be called twice, so it must come to the same.
+        """
+        self._undone.append(call)
+        self._do_undone()
+
+    def _do_undone(self) -> None:
+        todo, self._undone = self._undone, []
+        for call in todo:
+            try:
+                call()
+            except Exception as error:  # noqa: BLE001 - recorded; the run must go on
+                if is_shortage(error):
+                    self.senses.lose("watchers", error)
+                    self._undone.append(call)
+                else:
+                    self.journal.record_fault("watchers", error)
+        if self._undone:
+            self.loop.after("watchers", _SHORTAGE_SECONDS, self._do_undone)
+        else:
+            self.senses.regain("watchers")
 
     def _exec_failed(self, failure: dict[str, Any]) -> None:
-        self.exec_failure = failure
+        attempt = self.attempt
+        attempt.end = attempt.end.replace(failure_code=int(failure["exit_code"]))
         self.evidence.append(str(failure["error"]))
-        self.journal.record(Kind.EXEC_FAILED, attempt=self.attempt, **failure)
-        assert self.root is not None
+        self.journal.record(Kind.EXEC_FAILED, attempt=attempt.number, **failure)
+        assert attempt.root is not None
         # It says so just before it exits.
-        self.loop.watch_exit(self.root.fd, "root exit", self._never_was)
+        self.loop.watch_exit(attempt.root.fd, "root exit", self._never_was)
 
     def _never_was(self, _events: int) -> None:
-        assert self.root is not None
-        self.loop.unwatch(self.root.fd)
-        self._reap_root()
+        assert self.attempt.root is not None
+        self.loop.unwatch(self.attempt.root.fd)
+        self.attempt.reap_root()
         self.finish()
 
-    def watch_root(self) -> None:
-        """Wake when the root, or the workload that outlives it, ends."""
-        if self.root is not None and self.root_exit is None:
-            self.loop.watch_exit(self.root.fd, "root exit", self._root_ended)
-        if self.workload is not None and self.workload_exit is None:
-            self.loop.watch_exit(self.workload.fd, "workload exit", self._workload_ended)
-
-    def take_root(self, held: HeldProcess) -> None:
-        """Supervise a root that an earlier shim started."""
-        self.root = held
-        self.tree.add(held.identity)
-
-    def take_workload(self, held: HeldProcess, *, outlives_root: bool) -> None:
-        """Watch a workload that is not the root; where it outlives the root, the run lasts."""
-        self.let_go_of_workload()
-        self._workload_may_outlive = outlives_root
-        self.workload = held
-        self.reaper.await_exit_of(held)
-        self.tree.add(held.identity)
-        self.watch_root()
-
-    def let_go_of_workload(self) -> None:
-        """Another is the workload now, or the root itself: how the former ends is not asked."""
-        if self.workload is not None:
-            self.loop.unwatch(self.workload.fd)
-            self.reaper.forget(self.workload)
-            self.workload.close()
-        self.workload = self.workload_exit = None
-        self._workload_may_outlive = False
-
-    def record_end_of_former(self) -> None:
-        """Another workload was found before the loop told us that the former has ended."""
-        if self.workload and self.workload_exit is None and self.workload.has_exited():
-            self.loop.unwatch(self.workload.fd)
-            self.workload_exit = exits.exit_of_stranger(self.workload) or exits.NOT_SEEN
-            self.journal.record(Kind.WORKLOAD_EXITED, **self.workload_exit.to_json())
-
-    # --- something ends ----------------------------------------------------------------
-
-    def _root_ended(self, _events: int) -> None:
-        assert self.root is not None
-        self.loop.unwatch(self.root.fd)
-        facts = exits.exit_of_child(self.root) if self.root_is_child else None
-        if facts is not None:
-            self.loop.insist("root exit", lambda: self._root_exit_known(facts))
-        else:
-            self.reaper.when_known(self.root, self._root_exit_known)
-
-    def _workload_ended(self, _events: int) -> None:
-        assert self.workload is not None
-        self.loop.unwatch(self.workload.fd)
-        self.reaper.when_known(self.workload, self._workload_exit_known)
-
-    def _root_exit_known(self, seen: exits.ExitFacts) -> None:
-        crash_point("shim.root-exited")
-        if self.workload and self.workload_exit is None and self.workload.has_exited():
-            self._workload_ended(0)  # before the root, which waited for it
-        facts = self._heirs().settle(seen)
-        if facts is None:
-            return  # such as `setsid CMD`: CMD is the root from now on
-        self.root_exit = facts
-        for note in self.on_exit:
-            self.guarded("exit", note)
-        self.workload_outlived_root = (
-            self._workload_may_outlive
-            and self.workload is not None
-            and not self.workload.has_exited()
-        )
-        more = {"workload_outlived": True} if self.workload_outlived_root else {}
-        self.journal.record(Kind.ROOT_EXITED, attempt=self.attempt, **facts.to_json(), **more)
-        crash_point("shim.exit-recorded")
-        self.guarded("reap", self._reap_root)
-        self.loop.insist("proceed", self.proceed)
-
-    def _heirs(self) -> Succession:
-        """Loaded when it is first needed, as what stops a run is."""
-        if self._succession is None:
-            from holdfast.shim.succession import Succession
-
-            self._succession = Succession(self)
-        return self._succession
-
-    def _workload_exit_known(self, facts: exits.ExitFacts) -> None:
-        self.workload_exit = facts
-        # Recorded first: the look may find that another is the workload by now.
-        self.journal.record(Kind.WORKLOAD_EXITED, **facts.to_json())
-        for note in self.on_exit:
-            self.guarded("exit", note)
-        self.loop.insist("proceed", self.proceed)
-
-    def _reap_root(self) -> None:
-        if self.root_is_child and self.root is not None:
-            self.root_usage = exits.reap_child(self.root)
-            crash_point("shim.reaped")
-            self.reaper.reap()
+    # --- an attempt ends ---------------------------------------------------------------
 
     def _keeps(self, pid: int) -> bool:
-        if self._succession is not None and self._succession.keeps(pid):
-            return True
-        is_root = self.root_is_child and self.root is not None and pid == self.root.identity.pid
-        return is_root and self.root_exit is None
+        return self.attempt.keeps(pid)
 
     def proceed(self) -> None:
-        """The root has ended. Does a workload live on? Is the tree being stopped?"""
-        root_over = self.root is None or self.root_exit is not None
-        workload_over = self.workload is None or self.workload_exit is not None
-        workload_over = workload_over or not self._workload_may_outlive
-        if not root_over or not workload_over:
+        """Something has ended. Does the attempt go on? Is its tree being stopped?"""
+        if not self.attempt.is_over:
             return
         if self._stopping is None:
             self._attempt_over()
-        elif self._stopping.is_cleared:
+        elif self.attempt.is_cleared:
             self._stopping.after()
         elif not self._stopping.is_under_way:
             self._attempt_over()
@@ -283,15 +244,11 @@ class Supervisor:
             return
         self.stopping().stop_tree((), self.spec.wanted.grace_seconds, signal.SIGTERM, after)
 
-    def own_exit(self) -> exits.ExitFacts | None:
-        """How the attempt ended: as its root did, or as the workload that outlived the root."""
-        return self.workload_exit if self.workload_outlived_root else self.root_exit
-
     def _what_next(self) -> Callable[[], None]:
-        if self.exec_failure is not None:
+        end, lived = self.attempt.end, boottime() - self.attempt.began
+        if end.failure_code is not None or self._is_done():
             return self.finish
-        lived = boottime() - self.attempt_began
-        decision = self.restarts.decide(self.own_exit(), self.attempt, lived)
+        decision = self.restarts.decide(end.own_exit, self.attempt.number, lived)
         if decision.delay_seconds is None:
             if decision.why:
                 self.evidence.append(decision.why)
@@ -299,26 +256,32 @@ class Supervisor:
         delay = decision.delay_seconds
         return lambda: self._restart(delay)
 
+    def _is_done(self) -> bool:
+        """Whether the line that `--done-when` waits for has come: what is done is not begun again.
+
+        An attempt that failed all the same is restarted, as without it.
+        """
+        end, wanted = self.attempt.end.own_exit, self.spec.wanted
+        is_proven = self.journal.facts.attempt.completion is not None
+        has_failed = end is None or end.exit_code != 0
+        return wanted.done_when is not None and is_proven and not has_failed
+
     def _restart(self, delay_seconds: float) -> None:
+        if self.ends_at_budget():
+            return
         self.journal.record(
             Kind.RESTART_SCHEDULED,
-            attempt=self.attempt + 1,
+            attempt=self.attempt.number + 1,
             delay_seconds=delay_seconds,
-            reason=str(self.own_exit() or exits.NOT_SEEN),
+            reason=str(self.attempt.end.own_exit or NOT_SEEN),
         )
         crash_point("shim.restart-scheduled")
-        lived = boottime() - self.attempt_began
+        self.loop.cancel("drain")  # that was this attempt's
+        lived = boottime() - self.attempt.began
         for note in self.on_restart:
             self.guarded("restart", note, lived)
-        self._let_go()
+        self.attempt.close()
         self.restarting.begin(delay_seconds)
-
-    def _let_go(self) -> None:
-        for held in (self.root, self.workload):
-            if held is not None:
-                self.loop.unwatch(held.fd)
-                held.close()
-        self.root = self.workload = None
 
     # --- stopping ----------------------------------------------------------------------
 
@@ -332,11 +295,6 @@ class Supervisor:
             cause = StopCause.LEFTOVERS if self.stopping().is_late() else cause
             self.stopping().begin(cause, detail, **how)
 
-    def has_run_out(self) -> bool:
-        """Whether all that the run lasts by has ended, though how may not be known yet."""
-        lasting = [self.root, self.workload if self._workload_may_outlive else None]
-        return all(held is None or held.has_exited() for held in lasting)
-
     def resume_stop(self) -> None:
         """Go on with a stop that an earlier shim began and recorded."""
         self.stopping().resume()
@@ -349,9 +307,38 @@ class Supervisor:
             self._stopping = Stopping(self)
         return self._stopping
 
-    def subject(self) -> HeldProcess | None:
-        """Who is signalled when the run is meant: the workload, else the root."""
-        return self.workload if self.workload and self.workload_exit is None else self.root
+    def signalled(self) -> None:
+        """SIGTERM to the shim itself."""
+        self.begin_stop(StopCause.SHIM_SIGNALLED, "the shim was sent SIGTERM")
+
+    def over_budget(self) -> OverBudget | None:
+        """A limit of tokens or cost that it has passed, as far as is known."""
+        wanted = self.spec.wanted
+        if wanted.max_tokens is None and wanted.max_cost_usd is None:
+            return None
+        from holdfast.run.usage.budget import find_over
+
+        return find_over(wanted, self.journal.facts.usage)
+
+    def ends_at_budget(self) -> bool:
+        """Whether there is nothing left for another attempt: then the run ends here."""
+        over = self.over_budget()
+        if over is not None:
+            cause = StopCause.COST if over.limit == "max_cost_usd" else StopCause.TOKENS
+            said = f"not started again: over its budget, {over} used"
+            self.begin_stop(cause, said, figure=over.used)
+        elif self.journal.facts.gave_up_at_budget:
+            self.evidence.append("not started again: the agent gave up at its budget")
+            self.finish()
+        return over is not None or self.journal.facts.gave_up_at_budget
+
+    def pausing(self) -> Pausing:
+        """Loaded when it is first needed."""
+        if self._pausing is None:
+            from holdfast.shim.pausing import Pausing
+
+            self._pausing = Pausing(self)
+        return self._pausing
 
     def child_ended(self) -> None:
         """SIGCHLD: somebody below us ended."""
@@ -379,7 +366,7 @@ class Supervisor:
 
     def signal_workload(self, sig: int, by: Any) -> str:
         """One signal through the gate, on somebody's request."""
-        held = self.subject()
+        held = self.attempt.subject
         if held is None:
             return "gone"
         from holdfast.process.signals import send_signal

@@ -1,4 +1,4 @@
-"""Strikes, on request, whoever outlived a run that has ended: survivors, and what it was to keep.
+"""Stops, on request, what outlived a run that has ended: survivors, and what it was to keep.
 
 Under the run's lock and through the gate: only a recorded process that is still the same one.
 """
@@ -6,12 +6,12 @@ Under the run's lock and through the gate: only a recorded process that is still
 from __future__ import annotations
 
 from holdfast.process.identity import ProcessIdentity
-from holdfast.process.members import Tree
-from holdfast.process.signals import parse_signal
-from holdfast.process.tree import Cleanup, TreeStop, drive
+from holdfast.process.tree import Tree
+from holdfast.process.tree_stop import Cleanup
 from holdfast.process.verdict import Verdict
 from holdfast.run.events import Kind
-from holdfast.shim.inner import InnerRuns
+from holdfast.run.inner_runs import InnerRuns
+from holdfast.shim.takeover import stop_as_asked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def strike_survivors(directory: RunDirectory, journal: Journal, stop: dict[str, Any]) -> None:
-    """Try again, and append what came of it; whoever can't be told from here is still named."""
+    """Try again, and append the result; a process that can't be seen from here is still named."""
     before = Cleanup.from_json(journal.facts.cleanup or {})
     word = "survivor" if before.survivors else "leftover"
 
@@ -31,20 +31,12 @@ def strike_survivors(directory: RunDirectory, journal: Journal, stop: dict[str, 
         journal.record_delivery(delivery, f"{word}: {why}", stop.get("by"))
 
     unclear = [one for one in before.survivors if one.identity.verdict() is Verdict.UNKNOWN]
-    named = [one.identity for one in before.survivors]
-    named += map(ProcessIdentity.parse, journal.facts.members)
+    named = map(ProcessIdentity.parse, journal.facts.named_tree())
     with Tree(named, spare=InnerRuns(directory).owns) as tree:
         tree.let_go_of_spared()
         if not before.survivors and not tree.held():
             return
-        machine = TreeStop(
-            tree,
-            [held.identity for held in tree.held()],
-            polite=parse_signal(stop.get("signal") or "SIGTERM"),
-            grace_seconds=float(stop.get("grace_seconds") or 0),
-            record=record,
-        )
-        now = drive(machine, tree)
+        now = stop_as_asked(tree, [held.identity for held in tree.held()], stop, record)
     cleanup = now.added_to(before)
     if unclear:
         cleanup = cleanup.replace(survivors=(*now.survivors, *unclear), complete=False)

@@ -9,21 +9,23 @@ from __future__ import annotations
 from holdfast.errors import HoldfastError
 from holdfast.lean import signal
 from holdfast.process import pidfd
-from holdfast.process.identity import HeldProcess, ProcessIdentity
-from holdfast.process.local import hold_here
-from holdfast.process.members import Tree
+from holdfast.process.held import hold_here
+from holdfast.process.identity import HeldProcess
 from holdfast.process.signals import parse_signal, signal_held
-from holdfast.process.tree import Cleanup, TreeStop, drive
+from holdfast.process.tree import Tree
+from holdfast.process.tree_stop import Cleanup, TreeStop, drive
 from holdfast.record import Record
 from holdfast.run.crashpoints import crash_point
+from holdfast.run.inner_runs import InnerRuns
 from holdfast.run.lifecycle import fold
-from holdfast.shim.inner import InnerRuns
-from holdfast.shim.journal import signal_row
+from holdfast.run.signal_log import signal_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
+    from holdfast.process.identity import ProcessIdentity
     from holdfast.process.signals import Delivery
     from holdfast.run.directory import RunDirectory
     from holdfast.run.facts import RunFacts
@@ -45,7 +47,7 @@ def end_hung_shim(directory: RunDirectory, stop: dict[str, Any]) -> Takeover | N
     if facts.shim is None or facts.has_ended:
         return None
     try:
-        shim = hold_here(ProcessIdentity.from_json(facts.shim))
+        shim = hold_here(facts.shim)
     except HoldfastError:  # gone: a plain adoption; unproven: the lock decides
         return None
 
@@ -65,14 +67,7 @@ def end_hung_shim(directory: RunDirectory, stop: dict[str, Any]) -> Takeover | N
         with Tree(
             [one.identity for one in held.values()], reaper=shim.identity, spare=spare
         ) as tree:
-            machine = TreeStop(
-                tree,
-                [one.identity for one in held.values()],
-                polite=parse_signal(stop.get("signal") or "SIGTERM"),
-                grace_seconds=float(stop.get("grace_seconds") or 0),
-                record=record,
-            )
-            cleanup = drive(machine, tree)
+            cleanup = stop_as_asked(tree, [one.identity for one in held.values()], stop, record)
         crash_point("adopter.tree-emptied")
         record(signal_held(shim, signal.SIGKILL), "it did not answer; its tree is stopped")
         pidfd.wait_exited(shim.fd, _SHIM_SECONDS)
@@ -80,12 +75,29 @@ def end_hung_shim(directory: RunDirectory, stop: dict[str, Any]) -> Takeover | N
     return Takeover(cleanup, held, tuple(struck))
 
 
+def stop_as_asked(
+    tree: Tree,
+    asked: list[ProcessIdentity],
+    stop: dict[str, Any],
+    record: Callable[[Delivery, str], None],
+) -> Cleanup:
+    """Stop a tree with the signal and the grace of a request."""
+    machine = TreeStop(
+        tree,
+        asked,
+        polite=parse_signal(stop.get("signal") or "SIGTERM"),
+        grace_seconds=float(stop.get("grace_seconds") or 0),
+        record=record,
+    )
+    return drive(machine, tree)
+
+
 def _hold_recorded(facts: RunFacts) -> dict[str, HeldProcess]:
     held: dict[str, HeldProcess] = {}
-    for recorded in (facts.root, facts.workload):
-        if recorded is not None and recorded["token"] not in held:
+    for identity in (facts.attempt.root, facts.attempt.workload_identity):
+        if identity is not None and identity.token not in held:
             try:
-                held[recorded["token"]] = hold_here(ProcessIdentity.from_json(recorded))
+                held[identity.token] = hold_here(identity)
             except HoldfastError:
                 continue
     return held

@@ -8,5 +8,5 @@ kept = []
 print("ready", flush=True)
 for _ in range(STEPS):
     kept.append(bytearray(b"x") * STEP_BYTES)
-    time.sleep(0.25)
+    time.sleep(0.25)  # growth is judged over time
 time.sleep(600)

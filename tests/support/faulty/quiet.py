@@ -5,5 +5,5 @@ import time
 kept = bytearray(b"x") * 20_000_000
 print("ready", flush=True)
 while True:
-    time.sleep(10)
+    time.sleep(10)  # its rhythm
     print(len(kept), flush=True)

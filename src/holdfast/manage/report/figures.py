@@ -5,9 +5,9 @@ from __future__ import annotations
 import enum
 import itertools
 
-from holdfast.manage.report.series import Line, Shape
-from holdfast.manage.report.stretches import Lack, lack_of
-from holdfast.process.samples import tree_figure
+from holdfast.manage.report.gaps import Lack, lack_of
+from holdfast.manage.report.series import Curve, CurveShape
+from holdfast.process.sampling.samples import tree_figure
 from holdfast.record import Record
 
 TYPE_CHECKING = False
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from holdfast.manage.report.gaps import Stretch
     from holdfast.manage.report.series import Point
-    from holdfast.manage.report.stretches import Stretch
 
     Json = dict[str, Any]
     Read = Callable[[Json], float | None]
@@ -37,8 +37,14 @@ class Chart(Record):
     key: str
     title: str
     measure: Measure
-    lines: tuple[Line, ...]
+    lines: tuple[Curve, ...]
     limit: float | None = None  # what was asked for as the most
+    total: Curve | None = None  # the sum of all lines, where that means something
+
+    @property
+    def main(self) -> Curve:
+        """The line to draw where there is room for one."""
+        return self.total or self.lines[0]
 
     def highest(self) -> float | None:
         """Of all lines."""
@@ -67,29 +73,23 @@ class Samples:
         self.stretches = stretches
         self._holes = {one.begin for one in stretches if one.lack is Lack.NO_SAMPLES}
 
-    def line(self, key: str, name: str, shape: Shape, read: Read) -> Line:
-        """One figure of every row. A row without it, and a hole between rows, is a break."""
-        return self._line(key, name, shape, read, lambda _row: True)
+    def line(
+        self, key: str, name: str, shape: CurveShape, read: Read, *, is_rare: bool = False
+    ) -> Curve:
+        """One figure of every row. A row without it, and a hole between rows, is a break.
 
-    def rare(self, key: str, name: str, shape: Shape, figure: str) -> Line:
-        """A figure that most rows don't ask for: those are no break, what was not measured is."""
-        return self._line(
-            key, name, shape, _tree_number(figure), lambda row: lack_of(row) is not None
-        )
-
-    def _line(
-        self, key: str, name: str, shape: Shape, read: Read, breaks: Callable[[Json], bool]
-    ) -> Line:
+        Most rows don't ask for a rare figure: those are no break, what was not measured is.
+        """
         points: list[Point] = []
         for at, row in zip(self.times, self.rows, strict=True):
             value = read(row)
-            if value is not None or breaks(row):
+            if value is not None or not is_rare or lack_of(row) is not None:
                 points.append((at, value))
             if at in self._holes:
                 points.append((at, None))
-        return Line(key, name, shape, tuple(points))
+        return Curve(key, name, shape, tuple(points))
 
-    def rate(self, key: str, name: str, figure: str) -> Line:
+    def rate(self, key: str, name: str, figure: str) -> Curve:
         """How fast a count since the start grows: a mean between two rows that have it."""
         points: list[Point] = [(0.0, None)]
         begin, before, passed = 0.0, 0.0, 0
@@ -107,7 +107,7 @@ class Samples:
                 points.append((min(one.end, at), None))
             points.append((at, rate))
             begin, before = at, total
-        return Line(key, name, Shape.MEAN, tuple(points) if begin else ())
+        return Curve(key, name, CurveShape.MEAN, tuple(points) if begin else ())
 
     def _between(self, begin: float, end: float, first: int) -> list[Stretch]:
         """The stretches that reach into that time; they are in order of their begin."""
@@ -117,7 +117,7 @@ class Samples:
 
 
 def _rate(grown: float, seconds: float, between: Sequence[Stretch]) -> float | None:
-    """Over the time that somebody was alive. None where that is not known.
+    """Over the time that a process was alive. None where that is not known.
 
     A count that fell began anew: other processes are counted since, or by another shim.
     """
@@ -139,52 +139,64 @@ def charts(samples: Samples, memory_max_bytes: float | None) -> tuple[Chart, ...
     return (
         Chart("cpu", "CPU", Measure.PERCENT, _with_workload(samples, "cpu_percent")),
         Chart("memory", "Memory", Measure.BYTES, _memory(samples), memory_max_bytes),
-        Chart("io", "I/O", Measure.BYTES_PER_SECOND, _io(samples)),
+        _io(samples),
         Chart("processes", "Processes", Measure.NUMBER, _processes(samples)),
     )
 
 
-def _with_workload(samples: Samples, figure: str) -> tuple[Line, ...]:
-    tree = samples.line(
-        "tree", "whole tree", Shape.LEVEL, lambda row: _number(tree_figure(row, figure))
-    )
+def _with_workload(samples: Samples, figure: str) -> tuple[Curve, ...]:
+    tree = samples.line("tree", "whole tree", CurveShape.LEVEL, _of_tree(figure))
     own = samples.line(
-        "workload", "workload alone", Shape.LEVEL, lambda row: _number(row.get(figure))
+        "workload", "workload alone", CurveShape.LEVEL, lambda row: _number(row.get(figure))
     )
     return (tree, own) if own.is_known and own.points != tree.points else (tree,)
 
 
-def _memory(samples: Samples) -> tuple[Line, ...]:
+def _memory(samples: Samples) -> tuple[Curve, ...]:
     lines = [
         line.replace(name=f"{line.name}, resident") for line in _with_workload(samples, "rss_bytes")
     ]
-    pss = samples.rare("pss", "whole tree, shared pages once (PSS)", Shape.LEVEL, "pss_bytes")
-    swap = samples.rare("swap", "whole tree, swapped out", Shape.LEVEL, "swap_bytes")
-    lines += [pss] if pss.is_known else []
-    lines += [swap] if (swap.peak() or (0, 0))[1] > 0 else []
-    return tuple(lines)
+    pss = _rare(samples, "pss", "whole tree, shared pages once (PSS)", "pss_bytes")
+    swap = _rare(samples, "swap", "whole tree, swapped out", "swap_bytes")
+    return (*lines, *([pss] if pss.is_known else []), *_above_0(swap))
 
 
-def _io(samples: Samples) -> tuple[Line, ...]:
+def _io(samples: Samples) -> Chart:
     read = samples.rate("read", "read from storage", "read_bytes")
-    write = samples.rate("write", "written to storage", "write_bytes")
-    return (read, write)
+    written = samples.rate("write", "written to storage", "write_bytes")
+    points = tuple(
+        (at, None if one is None or other is None else one + other)
+        for (at, one), (_, other) in zip(read.points, written.points, strict=True)
+    )
+    total = Curve("both", "read and written", read.shape, points)
+    return Chart("io", "I/O", Measure.BYTES_PER_SECOND, (read, written), total=total)
 
 
-def _processes(samples: Samples) -> tuple[Line, ...]:
-    alive = samples.line("tree", "whole tree, without wrappers", Shape.COUNT, _count)
-    zombies = samples.rare("zombies", "ended and not waited for", Shape.COUNT, "zombies")
-    return (alive, zombies) if (zombies.peak() or (0, 0))[1] > 0 else (alive,)
+def _processes(samples: Samples) -> tuple[Curve, ...]:
+    alive = samples.line("tree", "whole tree, without wrappers", CurveShape.COUNT, _count)
+    zombies = _rare(samples, "zombies", "ended and not waited for", "zombies", CurveShape.COUNT)
+    return (alive, *_above_0(zombies))
+
+
+def _rare(
+    samples: Samples, key: str, name: str, figure: str, shape: CurveShape = CurveShape.POINTS
+) -> Curve:
+    return samples.line(key, name, shape, _of_tree(figure), is_rare=True)
+
+
+def _above_0(line: Curve) -> tuple[Curve, ...]:
+    """A line that says something."""
+    return (line,) if (line.peak() or (0, 0))[1] > 0 else ()
 
 
 def _count(row: Json) -> float | None:
-    """Wrappers without a workload are nobody's; that nobody is left is known."""
+    """Wrappers without a workload are not counted; that no process is left is known."""
     if lack_of(row) not in (None, Lack.NO_PROCESS):
         return None
     return _number((row.get("tree") or {}).get("processes"))
 
 
-def _tree_number(figure: str) -> Read:
+def _of_tree(figure: str) -> Read:
     return lambda row: _number(tree_figure(row, figure))
 
 

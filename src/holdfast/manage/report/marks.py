@@ -8,11 +8,11 @@ from __future__ import annotations
 import enum
 
 from holdfast.manage.report.runclock import boot_of, identity_of
-from holdfast.manage.units import duration, size
 from holdfast.process.signals import signal_name
 from holdfast.record import Record
 from holdfast.run.events import Kind
 from holdfast.run.redaction import redact_text
+from holdfast.run.units import duration, size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.manage.report.reading import Material
-    from holdfast.manage.report.runclock import RunClock
+    from holdfast.manage.report.runclock import RunClock, TimedEvent
 
     Json = dict[str, Any]
+    Words = tuple[str, object]  # a label and what there is to say about it
+    Marker = tuple["MarkKind", Callable[[Json], Words | None]]
 
 
 class MarkKind(enum.StrEnum):
@@ -45,8 +47,10 @@ class Mark(Record):
     label: str
     text: str = ""
 
-    def to_json(self) -> Json:
-        return {**self.as_dict(), "kind": self.kind.value}
+    @property
+    def words(self) -> str:
+        """`stop: user: asked by uid 0`."""
+        return f"{self.label}: {self.text}" if self.text else self.label
 
 
 class AnomalyRow(Record):
@@ -57,10 +61,7 @@ class AnomalyRow(Record):
     rule: str
     severity: str
     evidence: str
-    process: str | None  # whom it is about: `4243 python3`
-
-    def to_json(self) -> Json:
-        return self.as_dict()
+    process: str | None  # which it is about: `4243 python3`
 
 
 class SignalRow(Record):
@@ -75,9 +76,6 @@ class SignalRow(Record):
     proof: str | None
     evidence: str
 
-    def to_json(self) -> Json:
-        return self.as_dict()
-
 
 def one_line(value: object) -> str:
     """Text from outside, on one line and without secrets."""
@@ -91,71 +89,59 @@ def process_name(token: object, comm: object) -> str:
     return f"{number} {one_line(comm)}".rstrip()
 
 
-def event_marks(material: Material, clock: RunClock) -> list[Mark]:
+def event_marks(events: Iterable[TimedEvent]) -> list[Mark]:
     """The events that say something about the run, in words."""
-    marks = []
-    boot_id: str | None = None
-    for event in material.events:
-        if event.kind is Kind.SUPERVISED:
-            boot_id = event.facts["shim"].get("boot_id")
-        words = _WORDS.get(event.kind)
-        said = None if words is None else words(event.facts)
+    found = []
+    for seconds, event in events:
+        kind, words = _MARKS.get(event.kind, _NO_MARK)
+        said = words(event.facts)
         if said is not None:
-            seconds = clock.seconds(event.at, event.boottime, boot_id)
-            kind = _KINDS.get(event.kind, MarkKind.NOTE)
-            marks.append(Mark(seconds, event.at, kind, one_line(said[0]), one_line(said[1])))
-    return marks
+            found.append(Mark(seconds, event.at, kind, one_line(said[0]), one_line(said[1])))
+    return found
 
 
-def _supervised(facts: Json) -> tuple[str, str] | None:
+def _supervised(facts: Json) -> Words | None:
     if facts.get("how") != "adopted":
         return None
-    return "adopted", str(facts.get("evidence") or "another shim took over")
+    return "adopted", facts.get("evidence") or "another shim took over"
 
 
-def _attempt(facts: Json) -> tuple[str, str]:
-    return f"attempt {facts.get('attempt')}", f"process {facts['root'].get('pid')} was made"
-
-
-def _resolved(facts: Json) -> tuple[str, str]:
+def _resolved(facts: Json) -> Words:
     workload = facts.get("workload") or {}
-    if not workload:
-        return "workload unresolved", str(facts.get("why") or "")
-    return f"workload {workload.get('pid')} {workload.get('comm')}", str(facts.get("why") or "")
+    name = f"{workload.get('pid')} {workload.get('comm')}" if workload else "unresolved"
+    return f"workload {name}", facts.get("why")
 
 
-def _execed(facts: Json) -> tuple[str, str] | None:
+def _execed(facts: Json) -> Words | None:
     if facts.get("was") == facts.get("comm") and not facts.get("exe"):
         return None  # a process that is ending has no program any more
-    return (
-        "exec",
-        f"{process_name(facts.get('token'), facts.get('was'))} is now {facts.get('comm')}",
-    )
+    before = process_name(facts.get("token"), facts.get("was"))
+    return "exec", f"{before} is now {facts.get('comm')}"
 
 
-def _exited(who: str) -> Callable[[Json], tuple[str, str]]:
-    def words(facts: Json) -> tuple[str, str]:
+def _exited(process: str) -> Callable[[Json], Words]:
+    def words(facts: Json) -> Words:
         core = ", core dumped" if facts.get("core_dumped") else ""
-        how = f"seen by {facts['how']}" if facts.get("how") else ""
-        return f"{who} {ending_words(facts.get('exit_code'), facts.get('signal'))}{core}", how
+        how = f"seen by {facts['how']}" if facts.get("how") else None
+        return f"{process} {_ending(facts.get('exit_code'), facts.get('signal'))}{core}", how
 
     return words
 
 
-def ending_words(exit_code: object, signal: object) -> str:
+def _ending(exit_code: object, signal: object) -> str:
     """`exited 3`, `ended by SIGTERM`; what was not seen is said."""
     if isinstance(signal, int):
         return f"ended by {signal_name(signal)}"
     return "ended, code not seen" if exit_code is None else f"exited {exit_code}"
 
 
-def _restart(facts: Json) -> tuple[str, str]:
+def _restart(facts: Json) -> Words:
     delay = facts.get("delay_seconds")
     waits = f" in {duration(delay)}" if isinstance(delay, (int, float)) else ""
-    return f"restart{waits}", str(facts.get("reason") or "")
+    return f"restart{waits}", facts.get("reason")
 
 
-def _cleaned(facts: Json) -> tuple[str, str]:
+def _cleaned(facts: Json) -> Words:
     survivors = facts.get("survivors") or []
     complete = facts.get("complete")
     whole = {True: "tree empty", None: "could not see every fork"}.get(complete, "not complete")
@@ -163,63 +149,56 @@ def _cleaned(facts: Json) -> tuple[str, str]:
     return "cleaned", f"{facts.get('signalled')} signalled{left}, {whole}"
 
 
-def _truncated(facts: Json) -> tuple[str, str]:
+def _truncated(facts: Json) -> Words:
     return "output truncated", f"from {size(facts.get('was'))} to {size(facts.get('now'))}"
 
 
-_WORDS: dict[Kind, Callable[[Json], tuple[str, str] | None]] = {
-    Kind.SUPERVISED: _supervised,
-    Kind.ATTEMPT_STARTED: _attempt,
-    Kind.EXEC_FAILED: lambda f: ("could not be started", str(f.get("error") or "")),
-    Kind.WORKLOAD_RESOLVED: _resolved,
-    Kind.EXECED: _execed,
-    Kind.SESSION_FOUND: lambda f: ("session found", str(f.get("id") or "")),
-    Kind.COMPLETION_PROVEN: lambda f: ("completion proven", f"by {f.get('source')}"),
-    Kind.LIMIT_HIT: lambda f: ("limit hit", str(f.get("text") or "")),
-    Kind.STOP_BEGUN: lambda f: (f"stop: {f.get('cause')}", str(f.get("detail") or "")),
-    Kind.ROOT_EXITED: _exited("root"),
-    Kind.WORKLOAD_EXITED: _exited("workload"),
-    Kind.RESTART_SCHEDULED: _restart,
-    Kind.OUTPUT_TRUNCATED: _truncated,
-    Kind.FAULT: lambda f: (f"fault: {f.get('where')}", str(f.get("error") or "")),
-    Kind.CLEANED: _cleaned,
-    Kind.ENDED: lambda f: (f"ended: {f.get('outcome')}", str(f.get("evidence") or "")),
-}
-_KINDS = {
-    Kind.ATTEMPT_STARTED: MarkKind.START,
-    Kind.STOP_BEGUN: MarkKind.STOP,
-    Kind.ROOT_EXITED: MarkKind.EXIT,
-    Kind.WORKLOAD_EXITED: MarkKind.EXIT,
-    Kind.EXEC_FAILED: MarkKind.EXIT,
-    Kind.ENDED: MarkKind.EXIT,
+_NOTE, _EXIT = MarkKind.NOTE, MarkKind.EXIT
+_NO_MARK: Marker = (_NOTE, lambda _: None)
+_MARKS: dict[Kind, Marker] = {
+    Kind.SUPERVISED: (_NOTE, _supervised),
+    Kind.ATTEMPT_STARTED: (
+        MarkKind.START,
+        lambda f: (f"attempt {f.get('attempt')}", f"process {f['root'].get('pid')} was made"),
+    ),
+    Kind.EXEC_FAILED: (_EXIT, lambda f: ("could not be started", f.get("error"))),
+    Kind.WORKLOAD_RESOLVED: (_NOTE, _resolved),
+    Kind.EXECED: (_NOTE, _execed),
+    Kind.SESSION_FOUND: (_NOTE, lambda f: ("session found", f.get("id"))),
+    Kind.COMPLETION_PROVEN: (_NOTE, lambda f: ("completion proven", f"by {f.get('source')}")),
+    Kind.LIMIT_HIT: (_NOTE, lambda f: ("limit hit", f.get("text"))),
+    Kind.STOP_BEGUN: (MarkKind.STOP, lambda f: (f"stop: {f.get('cause')}", f.get("detail"))),
+    Kind.ROOT_EXITED: (_EXIT, _exited("root")),
+    Kind.WORKLOAD_EXITED: (_EXIT, _exited("workload")),
+    Kind.RESTART_SCHEDULED: (_NOTE, _restart),
+    Kind.OUTPUT_TRUNCATED: (_NOTE, _truncated),
+    Kind.FAULT: (_NOTE, lambda f: (f"fault: {f.get('where')}", f.get("error"))),
+    Kind.CLEANED: (_NOTE, _cleaned),
+    Kind.ENDED: (_EXIT, lambda f: (f"ended: {f.get('outcome')}", f.get("evidence"))),
 }
 
 
 def anomaly_rows(material: Material, clock: RunClock) -> tuple[AnomalyRow, ...]:
-    """From the anomalies' own file, which says about whom; and any that only the events have."""
-    found = [
-        _anomaly(row, row.get("boottime"), process_name(row["token"], row.get("comm")), clock)
-        if row.get("token")
-        else _anomaly(row, row.get("boottime"), None, clock)
-        for row in material.anomalies
-    ]
-    said = {(row.rule, row.evidence) for row in found}
+    """From the anomalies' own file, which names the process; and any that only the events have."""
+    found = [_anomaly(row, row.get("boottime"), clock) for row in material.anomalies]
+    known = {(row.rule, row.evidence) for row in found}
     for event in material.events:
         if event.kind is Kind.ANOMALY_FIRED:
-            row = _anomaly({**event.facts, "at": event.at}, event.boottime, None, clock)
-            if (row.rule, row.evidence) not in said:
+            row = _anomaly({**event.facts, "at": event.at}, event.boottime, clock)
+            if (row.rule, row.evidence) not in known:
                 found.append(row)
     return tuple(sorted(found, key=lambda row: row.seconds))
 
 
-def _anomaly(facts: Json, boottime: object, process: str | None, clock: RunClock) -> AnomalyRow:
+def _anomaly(facts: Json, boottime: object, clock: RunClock) -> AnomalyRow:
+    token = facts.get("token")
     return AnomalyRow(
-        clock.seconds(facts.get("at"), boottime, boot_of(facts.get("token"))),
+        clock.seconds(facts.get("at"), boottime, boot_of(token)),
         str(facts.get("at") or ""),
         one_line(facts.get("rule")),
         one_line(facts.get("severity")),
         one_line(facts.get("evidence")),
-        process,
+        process_name(token, facts.get("comm")) if token else None,
     )
 
 
@@ -246,16 +225,10 @@ def marks(
 ) -> tuple[Mark, ...]:
     """Everything on one time line."""
     found = list(events)
-    found += [
-        Mark(one.seconds, one.at, MarkKind.ANOMALY, f"{one.rule} ({one.severity})", one.evidence)
-        for one in anomalies
-    ]
-    found += [
-        Mark(one.seconds, one.at, MarkKind.SIGNAL, f"{one.signal} to {one.to}", _fate(one))
-        for one in signals
-    ]
+    for row in anomalies:
+        label = f"{row.rule} ({row.severity})"
+        found.append(Mark(row.seconds, row.at, MarkKind.ANOMALY, label, row.evidence))
+    for sent in signals:
+        label, text = f"{sent.signal} to {sent.to}", ", ".join(filter(None, (sent.fate, sent.why)))
+        found.append(Mark(sent.seconds, sent.at, MarkKind.SIGNAL, label, text))
     return tuple(sorted(found, key=lambda mark: mark.seconds))
-
-
-def _fate(one: SignalRow) -> str:
-    return ", ".join(filter(None, (one.fate, one.why)))

@@ -12,7 +12,10 @@
     return (h ? h + "h" : "") + m + "m" + s + "s";
   };
   const nearest = (segments) => {
-    const segment = segments.find((one) => one[0][0] <= at && at <= one[one.length - 1][0]);
+    const near = data.seconds / 100; // of a lone point
+    const segment =
+      segments.find((one) => one[0][0] <= at && at <= one[one.length - 1][0]) ||
+      segments.find((one) => one.length === 1 && Math.abs(one[0][0] - at) <= near);
     if (!segment) return null;
     return segment.reduce((a, b) => (Math.abs(b[0] - at) < Math.abs(a[0] - at) ? b : a))[1];
   };
@@ -20,7 +23,7 @@
     if (value === null) return "not known";
     const scaled = value / chart.unitSize;
     const text = scaled.toLocaleString("en", { maximumFractionDigits: scaled < 100 ? 1 : 0 });
-    return chart.key === "processes" ? text : text + " " + chart.unit;
+    return chart.unit ? text + " " + chart.unit : text;
   };
   const update = () => {
     for (const area of areas) {

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from holdfast.errors import HoldfastError
+from holdfast.manage.info import examine_run
 from holdfast.process.clock import wall_clock
 from holdfast.record import Record
-from holdfast.run.durable import read_lines
+from holdfast.run.atomic_files import read_lines
 from holdfast.run.facts import RunFacts
 from holdfast.run.lifecycle import fold
 from holdfast.run.trace_rows import StoredTrace
@@ -15,9 +16,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.manage.info import RunInfo
-    from holdfast.manage.runs import Run
     from holdfast.run.directory import RunDirectory
-    from holdfast.run.events import Event
+    from holdfast.run.event_log import LoggedEvent
 
     Json = dict[str, Any]
 
@@ -27,7 +27,7 @@ class Material(Record):
 
     info: RunInfo
     facts: RunFacts
-    events: tuple[Event, ...]
+    events: tuple[LoggedEvent, ...]
     rows: tuple[Json, ...]  # of the trace
     anomalies: tuple[Json, ...]
     signals: tuple[Json, ...]
@@ -35,13 +35,13 @@ class Material(Record):
     damaged_rows: int = 0  # of the trace, left out
 
 
-def read_material(run: Run) -> Material:
+def read_material(directory: RunDirectory) -> Material:
     """The run at one look. What can't be read is left out; the info's evidence says why."""
-    directory = run.directory
-    info = run.info()
-    events = _events(directory)
+    info, view = examine_run(directory)
+    # Of events that are damaged, those before the damage tell something.
+    events = (view.read.events if view is not None else ()) or _events(directory)
     facts = fold(events) if events else RunFacts()
-    wrappers = tuple(str(wrapper.get("token")) for wrapper in facts.wrappers)
+    wrappers = tuple(wrapper.identity.token for wrapper in facts.attempt.wrappers)
     # Without events, nothing tells whose rows they are.
     trace = StoredTrace(directory.trace_path, facts.workloads if events else None, wrappers)
     rows = tuple(row for row in trace if isinstance(row.get("tree"), dict))
@@ -63,7 +63,7 @@ def read_material(run: Run) -> Material:
 _ABOUT_IDENTITY = ("identity_drift", "wrapper_traced")
 
 
-def _events(directory: RunDirectory) -> tuple[Event, ...]:
+def _events(directory: RunDirectory) -> tuple[LoggedEvent, ...]:
     try:
         return directory.read_events().events
     except (HoldfastError, OSError):

@@ -12,7 +12,12 @@ from holdfast.run.events import Kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.manage.report.reading import Material
+    from holdfast.run.event_log import LoggedEvent
+
+    TimedEvent = tuple[float, LoggedEvent]
 
 
 class RunClock(Record):
@@ -61,6 +66,17 @@ def clock_of(material: Material) -> RunClock:
     return RunClock(material.info.created_at)
 
 
+def timed(events: Sequence[LoggedEvent], clock: RunClock) -> list[TimedEvent]:
+    """When each event was; those of another boot by wall clock."""
+    found = []
+    boot_id: str | None = None
+    for event in events:
+        if event.kind is Kind.SUPERVISED:
+            boot_id = event.facts["shim"].get("boot_id")
+        found.append((clock.seconds(event.at, event.boottime, boot_id), event))
+    return found
+
+
 @functools.lru_cache(maxsize=256)
 def boot_of(token: object) -> str | None:
     """The boot that a token names."""
@@ -69,7 +85,7 @@ def boot_of(token: object) -> str | None:
 
 
 def identity_of(token: object) -> ProcessIdentity | None:
-    """Whom a recorded token names; None where it can't be read."""
+    """Which process a recorded token names; None where it can't be read."""
     try:
         return ProcessIdentity.parse(str(token))
     except HoldfastError:

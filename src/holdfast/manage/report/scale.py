@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 from holdfast.manage.report.figures import Measure
-from holdfast.manage.units import duration
 from holdfast.record import Record
+from holdfast.run.units import duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.manage.report.figures import Chart
+    from holdfast.manage.report.series import Curve
 
 _KIB, _MIB, _GIB, _TIB = 1024.0, 1024.0**2, 1024.0**3, 1024.0**4
 # Measure: (unit, its size, the highest value that is still shown in it)
@@ -42,6 +43,11 @@ class Axis(Record):
     count: int  # of steps
 
     @property
+    def sign(self) -> str:
+        """What follows a number: `%`, `MiB`, nothing for a count."""
+        return {"% of one core": "%", "number": ""}.get(self.unit, self.unit)
+
+    @property
     def top(self) -> float:
         """The highest value that fits, as it was measured."""
         return self.step * self.count * self.unit_size
@@ -60,19 +66,10 @@ class Axis(Record):
 def value_axis(chart: Chart, most_steps: int = 4) -> Axis:
     """Fits the highest value of the chart. Without any, it is one step high."""
     highest = max(chart.highest() or 0.0, chart.limit or 0.0)
-    unit, unit_size = unit_for(chart.measure, highest)
+    unit, unit_size, _ = next(unit for unit in _UNITS[chart.measure] if highest <= unit[2])
     least = 1.0 if chart.measure is Measure.NUMBER else 0.01
     step = _round_up(max(highest / unit_size / most_steps, least if highest else 1.0))
     return Axis(unit, unit_size, step, max(1, math.ceil(round(highest / unit_size / step, 9))))
-
-
-def unit_for(measure: Measure, highest: float) -> tuple[str, float]:
-    """The unit whose numbers are neither tiny nor endless."""
-    for unit, unit_size, most in _UNITS[measure]:
-        if highest <= most:
-            return unit, unit_size
-    unit, unit_size, _ = _UNITS[measure][-1]
-    return unit, unit_size
 
 
 def _round_up(value: float) -> float:
@@ -90,14 +87,9 @@ def amount(measure: Measure, value: float | None) -> str:
         return "unknown"
     if measure is Measure.NUMBER:
         return f"{value:,.0f}"
-    unit, unit_size = unit_for(measure, value)
-    scaled = value / unit_size
-    digits = 1 if 0 < scaled < 99.95 and unit != "bytes/s" else 0
-    text = f"{scaled:,.{digits}f}"
-    text = text.removesuffix(".0") if digits else text
-    if text == "0" and value > 0:
-        text = "<0.1"
-    return f"{text} {'%' if measure is Measure.PERCENT else unit}"
+    if measure is Measure.PERCENT:
+        return "<0.1 %" if 0 < value < 0.05 else f"{_rounded(value)} %"
+    return volume(value) + ("/s" if measure is Measure.BYTES_PER_SECOND else "")
 
 
 def volume(value: float | None) -> str:
@@ -106,9 +98,27 @@ def volume(value: float | None) -> str:
         return "unknown"
     sizes = (("bytes", 1.0), ("KiB", _KIB), ("MiB", _MIB), ("GiB", _GIB), ("TiB", _TIB))
     unit, unit_size = next((s for s in sizes if value < 999.5 * s[1]), sizes[-1])
-    scaled = value / unit_size
-    text = f"{scaled:.1f}" if unit_size > 1 and scaled < 99.95 else f"{scaled:,.0f}"
-    return f"{text.removesuffix('.0')} {unit}"
+    if unit_size == 1.0:
+        return "<1 byte" if 0 < value < 0.5 else f"{value:.0f} bytes"
+    return f"{_rounded(value / unit_size)} {unit}"
+
+
+def _rounded(value: float) -> str:
+    """`1,234`, `287`, `1.4`, `4`."""
+    return f"{value:,.0f}" if value >= 99.95 else f"{value:.1f}".removesuffix(".0")
+
+
+def peak_text(measure: Measure, line: Curve) -> str:
+    """`at most 287 MiB, at 12s`."""
+    peak = line.peak()
+    if peak is None:
+        return "never known"
+    return f"at most {amount(measure, peak[1])}, at {time_text(peak[0])}"
+
+
+def limit_text(chart: Chart) -> str | None:
+    """`limit 600 MiB`."""
+    return None if chart.limit is None else f"limit {amount(chart.measure, chart.limit)}"
 
 
 def time_axis(seconds: float, most_ticks: int) -> list[tuple[float, str]]:

@@ -18,20 +18,21 @@ if TYPE_CHECKING:
     Point = tuple[float, float | None]
 
 
-class Shape(enum.StrEnum):
+class CurveShape(enum.StrEnum):
     """What a value says about the time around it."""
 
     LEVEL = "level"  # measured at that moment
     COUNT = "count"  # the same, in whole numbers: it holds until the next one
     MEAN = "mean"  # over the time since the point before
+    POINTS = "points"  # measured at that moment, too rarely to say anything about between
 
 
-class Line(Record):
+class Curve(Record):
     """One figure over time."""
 
     key: str
     name: str
-    shape: Shape
+    shape: CurveShape
     points: tuple[Point, ...]
 
     @property
@@ -49,9 +50,9 @@ class Line(Record):
         found: list[list[Known]] = [[]]
         before: float | None = None
         for at, value in self.points:
-            if value is None:
+            if value is None or self.shape is CurveShape.POINTS:
                 found.append([])
-            else:
+            if value is not None:
                 found[-1].extend(self._corners(found[-1], before, at, value))
             before = at
         return [segment for segment in found if segment]
@@ -59,9 +60,9 @@ class Line(Record):
     def _corners(
         self, segment: list[Known], before: float | None, at: float, value: float
     ) -> Iterable[Known]:
-        if self.shape is Shape.MEAN and before is not None:
+        if self.shape is CurveShape.MEAN and before is not None:
             return ((before, value), (at, value))
-        if self.shape is Shape.COUNT and segment:
+        if self.shape is CurveShape.COUNT and segment:
             return ((at, segment[-1][1]), (at, value))
         return ((at, value),)
 
@@ -102,7 +103,7 @@ def lone_points(segments: list[list[Known]], seconds: float, buckets: int) -> li
     return [highest[bucket] for bucket in sorted(highest)]
 
 
-def columns(line: Line, seconds: float, count: int) -> list[float | None]:
+def columns(line: Curve, seconds: float, count: int) -> list[float | None]:
     """The highest value in each of so many columns; None where nothing is known."""
     found: list[float | None] = [None] * count
     width = seconds / count if seconds > 0 else 1.0

@@ -1,127 +1,125 @@
-"""The report as text for a terminal. Pure: a snapshot in, lines out."""
+"""The report as text for a terminal. Pure: a document in, lines out."""
 
 from __future__ import annotations
 
 import textwrap
 
 from holdfast.manage.plaintext import printable
-from holdfast.manage.report.plot import UNICODE, sparkline
-from holdfast.manage.report.scale import time_text
-from holdfast.manage.report.wording import (
-    ATTEMPT_COLUMNS,
-    attempt_cells,
-    command_line,
-    finding_words,
-    headline,
-    lack_words,
-    peaks,
-    sample_words,
-    staleness,
-    time_words,
+from holdfast.manage.report.document import (
+    ColumnKind,
+    DataTable,
+    KeyFigures,
+    Quotation,
+    TimeCharts,
 )
+from holdfast.manage.report.text_charts import UNICODE, plot, sparklines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from holdfast.manage.report.plot import Ink
-    from holdfast.manage.report.timeline import Snapshot
+    from holdfast.manage.report.document import BulletList, Document
+    from holdfast.manage.report.text_charts import Ink
 
 _INDENT = 11
 _NARROWEST = 40
-_MOST_COMMAND = 600
-_MOST_ROWS = 12
-_SPARK = 40
+_NARROWEST_PROSE = 40
 
 
-def text(snapshot: Snapshot, width: int = 80, ink: Ink = UNICODE) -> list[str]:
-    """Headline first, then a line or more for each thing that is known."""
-    info = snapshot.info
-    title = printable(f"{info.name or '?'} ({info.id})  {headline(info)}")
-    lines = [title] if len(title) <= width else textwrap.wrap(title, width)
-    for label, said in _facts(snapshot):
-        lines += _wrapped(label, said, width)
-    lines += _figures(snapshot, ink)
-    for label, rows in _lists(snapshot):
-        lines += _listed(label, rows, width)
-    return lines
+def text(
+    document: Document, width: int = 80, ink: Ink = UNICODE, *, is_plotted: bool = False
+) -> list[str]:
+    """Title first, then a line or more for each thing that is known."""
+    lines = _wrapped(f"{document.title} ({document.id})  {document.headline}", width)
+    for fact in document.facts:
+        lines += _labelled(printable(fact.label), _wrapped(fact.text, _room(width)))
+    for section in document.sections:
+        block = section.block
+        if isinstance(block, (KeyFigures, TimeCharts)):
+            lines += ["", *_wide_block(block, width, ink, is_plotted), ""]
+        else:
+            label = printable(section.title.lower())
+            lines += _labelled(label, _narrow_block(block, _room(width), ink))
+    return _without_double_blanks([*lines, "", *_wrapped(document.footer, width)])
 
 
-def _facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    info = snapshot.info
-    yield "evidence", info.evidence
-    yield "command", command_line(info, _MOST_COMMAND)
-    yield "time", time_words(info)
-    yield "samples", sample_words(snapshot)
-    for place, said in enumerate(filter(None, (*lack_words(snapshot), staleness(snapshot)))):
-        yield "" if place else "unmeasured", said
+def _room(width: int) -> int:
+    """What is left beside the labels."""
+    return max(width - _INDENT, _NARROWEST)
 
 
-def _figures(snapshot: Snapshot, ink: Ink) -> list[str]:
-    lines = [f"{peak.name:<17}{peak.value:>14}  {peak.note}".rstrip() for peak in peaks(snapshot)]
-    drawn = []
-    for chart in snapshot.charts if snapshot.has_figures else ():
-        line = chart.lines[0] if chart.key != "io" else chart.lines[1]
-        name = chart.title if chart.key != "io" else "Written"
-        drawn.append(f"{name:<{_INDENT}}{sparkline(line, snapshot, _SPARK, ink)}".rstrip())
-    if drawn:
-        end = time_text(snapshot.seconds)
-        drawn = ["", *drawn, f"{'':<{_INDENT}}{'0s':<{_SPARK - 8}}{end:>8}"]
-    return ["", *lines, *drawn, ""]
+def _wide_block(
+    block: KeyFigures | TimeCharts, width: int, ink: Ink, is_plotted: bool
+) -> list[str]:
+    if isinstance(block, KeyFigures):
+        rows = (tuple(map(printable, (one.label, one.text, one.note))) for one in block.facts)
+        return [f"{label:<17}{value:>14}  {note}".rstrip() for label, value, note in rows]
+    return plot(block, width, ink) if is_plotted else sparklines(block, ink)
 
 
-def _lists(snapshot: Snapshot) -> Iterator[tuple[str, list[str]]]:
-    yield (
-        "workload",
-        [f"{time_text(one.seconds)}  {finding_words(one)}" for one in snapshot.findings],
-    )
-    yield (
-        "anomalies",
-        [
-            f"{time_text(one.seconds)}  {one.rule} ({one.severity})"
-            + (f", {one.process}" if one.process else "")
-            + f": {one.evidence}"
-            for one in snapshot.anomalies
+def _narrow_block(block: DataTable | BulletList | Quotation, room: int, ink: Ink) -> list[str]:
+    if isinstance(block, Quotation):
+        return [line for said in block.lines for line in _wrapped(f"| {said}", room, "| ")]
+    if isinstance(block, DataTable):
+        return _table(block, room) if block.rows else _wrapped(block.nothing, room)
+    signs = ("-" if item.lack is None else ink.gaps[item.lack] for item in block.items)
+    items = (f"{sign} {item.text}" for sign, item in zip(signs, block.items, strict=True))
+    return [line for item in items for line in _wrapped(item, room, "  ")]
+
+
+def _table(table: DataTable, room: int) -> list[str]:
+    """The head, and what each row takes; prose goes last."""
+    names = [place for place, one in enumerate(table.columns) if one.kind is not ColumnKind.PROSE]
+    rows = [tuple(one.name for one in table.columns), *table.rows]
+    named = [[printable(row[place]) for place in names] for row in rows]
+    prose = [
+        "; ".join(printable(cell) for place, cell in enumerate(row) if place not in names and cell)
+        for row in rows
+    ]
+    shown = _placed(named, prose, room)
+    if table.omission is not None:
+        shown.insert(table.omission.place + 1, _wrapped(f"... {table.omission.text}", room))
+    return [line for lines in shown for line in lines]
+
+
+def _placed(named: list[list[str]], prose: list[str], room: int) -> list[list[str]]:
+    """Rows with their names aligned, and the prose beside them; below them where that is narrow."""
+    widths = [max(map(len, column)) for column in zip(*named, strict=True)]
+    used = sum(widths) + 2 * len(widths)
+    if used - 2 > room:  # names as long as sentences
+        rows = zip(named, prose, strict=True)
+        return [_wrapped("  ".join((*names, said)), room, "  ") for names, said in rows]
+    aligned = [
+        "  ".join(f"{name:<{space}}" for name, space in zip(names, widths, strict=True))
+        for names in named
+    ]
+    beside = max(room - used, 0)
+    if beside >= _NARROWEST_PROSE or max(map(len, prose)) <= beside:
+        return [
+            _labelled(line, _wrapped(said, beside), used)
+            for line, said in zip(aligned, prose, strict=True)
         ]
-        or ["none" if snapshot.has_figures else "unknown: nothing was measured"],
-    )
-    cells = [attempt_cells(one, snapshot.info) for one in snapshot.attempts]
-    yield "attempts", _table(ATTEMPT_COLUMNS, cells) if cells else ["none"]
-    yield (
-        "signals",
-        [
-            f"{time_text(one.seconds)}  {one.signal} to {one.to}: {one.fate}"
-            + (f" ({one.proof})" if one.proof else "")
-            + f"; {one.why}"
-            for one in snapshot.signals
-        ]
-        or ["none sent"],
-    )
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[place]) for row in (head, *rows)) for place in range(len(head))]
-    return [
-        "  ".join(f"{cell:<{room}}" for cell, room in zip(row, widths, strict=True)).rstrip()
-        for row in (head, *rows)
+    below = widths[0] + 2
+    return [[aligned[0].rstrip()]] + [
+        [line.rstrip(), *_labelled("", _wrapped(said, room - below), below)]
+        for line, said in zip(aligned[1:], prose[1:], strict=True)
     ]
 
 
-def _listed(label: str, rows: list[str], width: int) -> list[str]:
-    """A label and its rows, of which the first and the last are told."""
-    told = rows
-    if len(rows) > _MOST_ROWS:
-        half = _MOST_ROWS // 2
-        told = [*rows[:half], f"... {len(rows) - 2 * half} more ...", *rows[-half:]]
-    lines: list[str] = []
-    for row in told:
-        lines += _wrapped("" if lines else label, row, width)
-    return lines
+def _labelled(label: str, rows: Sequence[str], indent: int = _INDENT) -> list[str]:
+    """A label, and the rows beside it."""
+    lines = [" " * indent + row for row in rows] or [""]
+    if len(label) >= indent:
+        return [label, *lines]
+    return [f"{label:<{indent}}{lines[0][indent:]}".rstrip(), *lines[1:]]
 
 
-def _wrapped(label: str, said: str, width: int) -> list[str]:
-    room = max(width - _INDENT, _NARROWEST)
+def _wrapped(said: str, room: int, indent: str = "") -> list[str]:
     shown = printable(said)
-    parts = [shown] if len(shown) <= room else textwrap.wrap(shown, room, break_on_hyphens=False)
-    first, *rest = parts or [""]
-    return [f"{label:<{_INDENT}}{first}".rstrip(), *(" " * _INDENT + part for part in rest)]
+    if len(shown) <= room:
+        return [shown]
+    return textwrap.wrap(shown, room, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def _without_double_blanks(lines: Sequence[str]) -> list[str]:
+    return [line for place, line in enumerate(lines) if line or (place and lines[place - 1])]

@@ -1,0 +1,1 @@
+"""Commands that change a run without ending it."""

@@ -1,0 +1,164 @@
+"""The report of a start: the run's name, its processes, what failed, and warnings."""
+
+from __future__ import annotations
+
+import sys
+
+from holdfast.cli.text import streams
+from holdfast.errors import Failed
+from holdfast.manage.state import read_facts
+from holdfast.run.outcomes import Outcome, run_exit_code
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from holdfast.manage.info import RunInfo
+    from holdfast.manage.run import Run
+    from holdfast.run.facts import RunFacts
+
+_NOT_FOUND = 127
+_OF_A_SHELL = frozenset(" \t\n|&;<>()$`*?")
+_LONGEST_LINE = 200  # of a command line that is worth saying again
+
+
+def report(run: Run, args: Namespace) -> int:
+    """The name alone on stdout, or the document; the rest on stderr. Raises if it did not start.
+
+    With `-q` nothing: who starts it from cron gave it a name, and wants no mail.
+    """
+    if run.is_elsewhere:
+        from holdfast.cli.fleet.texts import report_start
+
+        return report_start(run, args)  # type: ignore[arg-type]
+    facts = read_facts(run.directory)
+    spec = run.directory.read_spec()
+    has_failed = did_not_start(run, facts)
+    if args.json and not has_failed:
+        streams.say_json(run.info().to_json())
+    elif not args.json and not args.quiet:
+        streams.say(spec.name)
+        streams.flush()  # before the diagnostics, also where both are one stream
+    if has_failed:
+        raise never_started(run, facts)
+    announce(run, args)
+    return 0
+
+
+def did_not_start(run: Run, facts: RunFacts) -> bool:
+    """Whether its command never ran, and never will."""
+    if facts.has_ended or facts.attempt.is_exec_confirmed:
+        return facts.outcome is Outcome.NEVER_STARTED
+    # A live shim waits for the exec; a dead one could not report its failure.
+    return not run.directory.lock_is_held() and is_ours(run)
+
+
+def announce(run: Run, args: Namespace) -> None:
+    """The processes, if a person reads this; and warnings in any case."""
+    if args.key is not None and not args.quiet and not is_ours(run):
+        _say_it_was_before(run, args)
+    if not args.quiet and run.directory.read_spec().waits is not None:
+        _say_it_waits(run)
+    elif wants_details(args):
+        streams.complain(who(run.info()))
+    if not args.quiet:
+        warn_of_logout()
+        warn_of_terminal(run)
+
+
+def _say_it_waits(run: Run) -> None:
+    from holdfast.manage.plaintext import printable
+    from holdfast.manage.words.views import waits_note
+    from holdfast.run.facts import State
+
+    info = run.info()
+    if info.state is State.QUEUED and info.queue is not None:
+        streams.complain(printable(f"queued {waits_note(info.queue)}"))
+
+
+def _say_it_was_before(run: Run, args: Namespace) -> None:
+    """A key never expires: with a used one, say that nothing was started."""
+    from holdfast.manage.plaintext import printable
+
+    spec = run.directory.read_spec()
+    asked = getattr(args, "command", None)  # `rerun` has none of its own
+    is_another = asked is not None and tuple(asked) != spec.command
+    but = f"; its command is another: holdfast status {spec.id}" if is_another else ""
+    said = f"key {args.key}: {spec.name} ({spec.id}) was started before, and is the one given"
+    streams.complain(printable(said + but))
+
+
+def wants_details(args: Namespace) -> bool:
+    """Whether stderr is a terminal, or -v was given."""
+    if args.verbose or args.quiet:
+        return bool(args.verbose)
+    try:
+        return sys.stderr is not None and sys.stderr.isatty()
+    except ValueError:  # closed
+        return False
+
+
+def never_started(run: Run, facts: RunFacts) -> Failed:
+    """The error of a run whose command could not be started; the code is a shell's."""
+    ending, info = facts.ending or {}, run.info()
+    what = str(ending.get("evidence") or f"the run's shim died: {info.evidence}")
+    code = run_exit_code(Outcome.NEVER_STARTED, ending.get("exit_code"), None)
+    hint = hint_at_shell(run, code)
+    error = Failed(what, hint=hint or f"holdfast status {info.name}", document=info.to_json())
+    error.code = "never-started"
+    error.exit_code = code
+    return error
+
+
+def is_ours(run: Run) -> bool:
+    """Whether it was started by this call."""
+    from holdfast.process.identity import ProcessIdentity
+
+    return bool(run.directory.read_spec().launcher == ProcessIdentity.current().to_json())
+
+
+def who(info: RunInfo) -> str:
+    """The run's processes, in a line for people."""
+    from holdfast.manage.plaintext import printable
+
+    workload, shim = info.workload, info.shim or {}
+    # None: a wrapper was started, and its workload has not appeared yet.
+    what = f"{workload.comm} {workload.pid}" if workload else (info.command or ["?"])[0]
+    ended = f"; ended: {info.outcome}" if info.outcome is not None else ""
+    return printable(f"started {info.id}: {what}, shim {shim.get('pid')}{ended}")
+
+
+def warn_of_terminal(run: Run) -> None:
+    """An agent that would talk to somebody, and has neither a terminal nor input."""
+    spec = run.directory.read_spec()
+    if spec.agent is None or spec.pty or spec.wanted.stdin != "null":
+        return
+    from holdfast.agents.recognition import needs_terminal
+
+    needed = needs_terminal(spec.command)
+    if needed is not None:
+        agent, words = needed
+        flag = f"{agent} {words[0]}"
+        fix = f"add --pty and use holdfast attach; or {flag}, which needs none"
+        streams.warn(f"{agent} expects a terminal, and this run has none", fix)
+
+
+def warn_of_logout() -> None:
+    """A run that ends with the login session is not what was asked for."""
+    from holdfast.manage.starting.logout import survival
+
+    fate = survival()
+    if fate.survives is False:
+        streams.warn(f"this run ends at logout: {fate.why}", fate.fix)
+
+
+def hint_at_shell(run: Run, code: int) -> str | None:
+    """For one word that was not found, and was meant as a command line."""
+    command = run.directory.read_spec().command if code == _NOT_FOUND else ()
+    if len(command) != 1 or len(command[0]) > _LONGEST_LINE:
+        return None
+    if not set(command[0]) & _OF_A_SHELL:
+        return None
+    import shlex
+
+    return f"a shell runs such a line: holdfast run sh -c {shlex.quote(command[0])}"

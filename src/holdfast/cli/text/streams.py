@@ -1,0 +1,153 @@
+"""Writes to stdout and stderr so that neither odd text nor a closed stream ends in a traceback.
+
+stdout is for results, stderr for diagnostics and hints. The reader of our stdout may close it at
+any time: that is raised as OutputLost and ends the command quietly.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+
+class OutputLost(Exception):
+    """stdout can't be written to. `is_quiet`: the reader closed it, which is no error."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(error.strerror or str(error))
+        self.is_quiet = error.errno in (errno.EPIPE, errno.ECONNRESET)
+
+
+def prepare() -> None:
+    """Make sure that any text can be printed, and that no file we open becomes fd 0, 1 or 2.
+
+    A pid file opened as descriptor 1 would receive what is meant for stdout. The placeholders
+    are close-on-exec: a command that we exec finds its streams closed, as we found them.
+    """
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def say(text: str) -> None:
+    """One line, or more, of what was asked."""
+    _write(text + "\n")
+
+
+def say_json(document: dict[str, Any]) -> None:
+    """One JSON document. ASCII only: surrogates from odd file names stay valid JSON."""
+    import json
+
+    _write(json.dumps(document) + "\n")
+
+
+def say_json_list(name: str, documents: Iterable[dict[str, Any]]) -> None:
+    """One JSON document with a list that is never in memory whole."""
+    import json
+
+    before = f'{{"schema": 1, "{name}": ['
+    for document in documents:
+        _write(before + json.dumps(document))
+        before = ", "
+    _write("]}\n" if before == ", " else before + "]}\n")
+
+
+def say_bytes(parts: Iterable[bytes]) -> None:
+    """Output that must stay byte-exact."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+        for part in parts:
+            sys.stdout.buffer.write(part)
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        raise OutputLost(error) from error
+
+
+def complain(text: str) -> None:
+    """A diagnostic; dropped if stderr is closed too."""
+    if sys.stderr is not None:
+        try:
+            sys.stderr.write(_harmless(text) + "\n")
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            pass
+
+
+def ask(question: str) -> str:
+    """What a person answers; the question is no output."""
+    if sys.stderr is None or sys.stdin is None:
+        return ""
+    sys.stderr.write(_harmless(question))
+    sys.stderr.flush()
+    return sys.stdin.readline()
+
+
+def notices(quiet: bool) -> Callable[[str], None]:
+    """Where the library's notices go: with -q nowhere."""
+    return (lambda _: None) if quiet else complain
+
+
+def _harmless(text: str) -> str:
+    """Diagnostics quote what runs call themselves and what their files say."""
+    if text.isprintable():
+        return text
+    from holdfast.manage.plaintext import printable_lines
+
+    return printable_lines(text)
+
+
+def warn(text: str, hint: str | None = None) -> None:
+    """A warning: the command goes on."""
+    complain(f"warning: {text}")
+    if hint:
+        complain(f"  hint: {hint}")
+
+
+def flush() -> None:
+    """Find out now, not at the interpreter's exit, whether the output arrived."""
+    if sys.stdout is not None:
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            raise OutputLost(error) from error
+
+
+def are_flushed() -> bool:
+    """Whether nothing is left that the interpreter would write, or fail to write, at its exit."""
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def abandon_output() -> None:
+    """Discard what is buffered: the interpreter would complain about it at its exit."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError, AttributeError):
+        pass
+
+
+def _write(text: str) -> None:
+    if sys.stdout is not None:
+        try:
+            sys.stdout.write(text)
+        except OSError as error:
+            raise OutputLost(error) from error

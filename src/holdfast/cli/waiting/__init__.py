@@ -1,0 +1,1 @@
+"""Commands for waiting work: queues, pauses."""

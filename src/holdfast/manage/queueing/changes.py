@@ -1,0 +1,81 @@
+"""What people change about a queue: its limit, whether it admits, and the order of its line."""
+
+from __future__ import annotations
+
+from holdfast.errors import LockBusy, NotFound, Refused, Unavailable
+from holdfast.manage.queueing.values import read_queue
+from holdfast.manage.queueing.view import queue_names
+from holdfast.manage.shim_client import reach
+from holdfast.manage.state import read_facts
+from holdfast.run.directory import RunDirectory
+from holdfast.run.locks import wait_for_lock
+from holdfast.run.queueing.disk import Queue
+from holdfast.run.queueing.waking import wake_first
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.manage.operations import Steps
+    from holdfast.run.home import Home
+    from holdfast.run.queueing.disk import QueueSettings
+
+_BATON_SECONDS = 5.0
+
+
+def change_queue(home: Home, name: str, **changes: Any) -> QueueSettings:
+    """Change settings, and wake who may start now. A queue that is not there is made.
+
+    After this returns nothing is admitted by the old settings: they are read under the baton.
+    """
+    queue = Queue(home.prepare(), read_queue(name, "queue"))
+    queue.make()
+    try:
+        baton = wait_for_lock(queue.baton_path, _BATON_SECONDS)
+    except LockBusy:
+        raise Unavailable(
+            f"queue {name}: process {queue.baton_pid() or '?'} has held its baton for"
+            f" {_BATON_SECONDS:g} s",
+            hint="it may be stopped (ctrl-z, SIGSTOP): continue or end it, then try again",
+        ) from None
+    with baton:
+        settings = queue.read_settings().replace(**changes)
+        queue.write_settings(settings)
+    wake_first(queue, settings.limit + 1)
+    return settings
+
+
+def find_queue(home: Home, name: str) -> Queue:
+    """NotFound when nothing was ever put into it."""
+    queue = Queue(home, read_queue(name, "queue"))
+    if not queue.exists():
+        names = ", ".join(queue_names(home)) or "none"
+        hint = f"queues that exist: {names}; holdfast queue set {name} --limit N makes it"
+        raise NotFound(f"there is no queue {name}", hint=hint)
+    return queue
+
+
+def move_in_line(
+    directory: RunDirectory, *, first: bool = False, priority: int | None = None
+) -> Steps[None]:
+    """Another place in the line; its own shim records and does it."""
+    spec = directory.read_spec()
+    if (spec.waits or {}).get("queue") is None or not read_facts(directory).waits_to_begin:
+        raise Refused(
+            f"{spec.name} ({spec.id}) waits in no queue",
+            hint="holdfast queue lists what waits",
+            run=spec.id,
+        )
+    link = yield from reach(directory)
+    answer = None
+    if link is not None:
+        with link:
+            answer = yield from link.ask({"do": "requeue", "first": first, "priority": priority})
+    if answer is None:
+        raise Unavailable(
+            f"the shim of {spec.name} ({spec.id}) does not answer",
+            hint="holdfast recover; then try again",
+            run=spec.id,
+        )
+    if not answer.get("ok"):
+        raise Refused(str(answer.get("error")), hint=f"holdfast status {spec.name}", run=spec.id)

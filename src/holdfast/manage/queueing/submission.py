@@ -1,0 +1,138 @@
+"""What a start has to wait for: names become ids, times become instants; what can't be is refused.
+
+Each awaited run is told by a marker in `awaited/`, and then looked for again: a removal takes the
+run out first and looks for markers after that, so one of the two sees the other.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from holdfast.errors import HoldfastError, InvalidOption, Refused, argument
+from holdfast.manage.queueing.awaiting import note_awaited
+from holdfast.process import this_host
+from holdfast.process.clock import boottime, wall_clock
+from holdfast.process.tree import STAMP
+from holdfast.run.directory import RunDirectory
+from holdfast.run.names import is_id
+from holdfast.run.queueing.plan import order_of
+from holdfast.run.references import resolve
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from holdfast.run.home import Home
+    from holdfast.run.spec import RunSpec
+
+    Json = dict[str, Any]
+
+
+def describe_waits(home: Home, options: Json, *, name: str, replace: bool) -> Json | None:
+    """What the spec holds of it; None: the run starts at once. Refused or InvalidOption."""
+    given = {key: value for key, value in options.items() if value not in (None, [], ())}
+    if not given:
+        return None
+    waits: Json = {}
+    if "at" in given:
+        waits["at"] = given["at"]
+    if "delay" in given:
+        boot_id, now = this_host.place().boot_id, boottime()
+        waits["in"] = {"seconds": given["delay"], "boottime": now, "boot_id": boot_id}
+        waits["in"]["at"] = wall_clock()
+    targets = [
+        _target(home, ref, takes_any)
+        for key, takes_any in (("after", False), ("after_any", True))
+        for ref in given.get(key, ())
+    ]
+    if targets:
+        waits["after"] = targets
+        _refuse_own_target(targets, name, replace)
+    if "queue" in given:
+        priority = given.get("priority", 0)
+        waits.update(queue=given["queue"], priority=priority)
+        waits["order"] = order_of(priority, time.time_ns())
+        _refuse_circle(home, given["queue"], targets)
+    elif "priority" in given:
+        raise InvalidOption(
+            f"{argument('priority')}: there is no queue to have a priority in",
+            hint=f"name one: {argument('queue', 'main')}",
+            option="priority",
+            value=given["priority"],
+        )
+    return waits
+
+
+def await_targets(directory: RunDirectory, spec: RunSpec) -> None:
+    """Tell each run that is waited for. Refused when one was removed meanwhile."""
+    for target in (spec.waits or {}).get("after") or ():
+        awaited = directory.sibling(target["run"])
+        note_awaited(awaited, directory.id)
+        if not awaited.exists():
+            raise Refused(
+                f"{argument('after', target['name'])}: it was removed just now",
+                hint="holdfast ls --all",
+                run=target["run"],
+            )
+
+
+def _target(home: Home, ref: str, takes_any: bool) -> Json:
+    directory = RunDirectory(home, resolve(home, ref))
+    return {"run": directory.id, "name": directory.read_spec().name, "any": takes_any}
+
+
+def _refuse_own_target(targets: Sequence[Json], name: str, replace: bool) -> None:
+    """A run that replaces what it waits for would stop it, and then fail of that."""
+    for target in targets:
+        if replace and str(target["name"]).lower() == name.lower():
+            raise Refused(
+                f"{argument('replace', True)} would stop {name} ({target['run']}),"
+                " which this run is to wait for",
+                hint=f"give the new run another name, or leave out {argument('after')}",
+                run=target["run"],
+            )
+
+
+def _refuse_circle(home: Home, queue: str, targets: Sequence[Json]) -> None:
+    """A run inside another that has a slot of the same queue would wait for what waits for it."""
+    held = {}
+    for spec in _outer_runs(home):
+        name = (spec.waits or {}).get("queue")
+        if name is not None:
+            held[str(name).lower()] = spec
+    wanted = [queue, *filter(None, (_queue_of(home, target["run"]) for target in targets))]
+    for name in wanted:
+        outer = held.get(name.lower())
+        if outer is not None:
+            raise Refused(
+                f"{argument('queue', queue)}: this is started inside {outer.name} ({outer.id}),"
+                f" which has a slot of {name}, and would wait for it",
+                hint="use another queue, or none",
+                run=outer.id,
+            )
+
+
+def _outer_runs(home: Home) -> Iterator[RunSpec]:
+    run_id, seen = os.environ.get(STAMP), set()
+    while run_id is not None and is_id(run_id) and run_id not in seen:
+        seen.add(run_id)
+        try:
+            spec = RunDirectory(home, run_id).read_spec()
+        except (HoldfastError, OSError):
+            return
+        yield spec
+        run_id = spec.started_in
+
+
+def _queue_of(home: Home, run_id: str) -> str | None:
+    """The queue that a run is waiting in, or has a slot of."""
+    from holdfast.manage.state import read_facts
+
+    directory = RunDirectory(home, run_id)
+    try:
+        name = (directory.read_spec().waits or {}).get("queue")
+        return None if name is None or read_facts(directory).has_ended else str(name)
+    except (HoldfastError, OSError):
+        return None

@@ -1,0 +1,231 @@
+"""How queues stand, and what a queued run waits for. Takes no lock and writes nothing.
+
+A reader makes the plan that the waiters make, so what it shows is what they would do.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from holdfast.errors import HoldfastError
+from holdfast.manage.state import read_facts, view_run
+from holdfast.process import this_host
+from holdfast.process.clock import boottime, iso_time, seconds_of
+from holdfast.record import Record
+from holdfast.run.directory import RunDirectory
+from holdfast.run.facts import State
+from holdfast.run.locks import lock_is_held
+from holdfast.run.names import valid_name
+from holdfast.run.queueing.disk import Queue, Slot, slot_of
+from holdfast.run.queueing.plan import Reason, Waiter, plan, priority_in
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.manage.state import RunView
+    from holdfast.run.home import Home
+    from holdfast.run.queueing.disk import QueueSettings
+
+    Json = dict[str, Any]
+
+_lines: dict[str, tuple[int, list[str]]] = {}  # by path: as of which change, and who waits
+
+
+class QueueInfo(Record):
+    """One queue at one look. `error`: its settings can't be read; then nothing is admitted."""
+
+    name: str
+    limit: int | None
+    paused: bool | None
+    active: tuple[Json, ...]  # id, name
+    # id, name, position, priority, waits_for; in order, then those that are not in line yet
+    waiting: tuple[Json, ...]
+    unknown: tuple[Json, ...]  # that had a slot, and nobody can tell whether they live
+    baton_held_by: int | None  # a PID, while one plans
+    error: str | None = None
+
+    def to_json(self) -> Json:
+        """For `queue --json`."""
+        lists = {key: list(getattr(self, key)) for key in ("active", "waiting", "unknown")}
+        return {**self.as_dict(), **lists}
+
+
+def describe_queue(view: RunView) -> Json | None:
+    """The contract's `queue` of a run; None: it neither waits nor has waited."""
+    waits = view.spec.waits
+    if waits is None:
+        return None
+    facts, name = view.facts, waits.get("queue")
+    position, reason = None, None
+    if view.standing.state is State.QUEUED:
+        reason = _reason(view, waits)
+        if name is not None:
+            position = _position(Queue(view.directory.home, name), view.directory.id)
+    priority = (facts.requeued or {}).get("priority", waits.get("priority"))
+    return {"name": name, "priority": priority, "position": position, "waits_for": reason}
+
+
+def _reason(view: RunView, waits: Json) -> Json | None:
+    if not view.directory.lock_is_held():
+        return _waits_for("shim", "its shim is gone: holdfast recover")
+    if view.facts.paused is not None:
+        return _waits_for("paused", "it is paused: holdfast unpause")
+    moment = moment_of(waits)
+    if moment is not None and time.time() < moment:
+        return _waits_for("time", "a time", iso_time(moment))
+    for target in waits.get("after") or ():
+        why = _why_not_over(view.directory.sibling(target["run"]))
+        if why is not None:
+            return _waits_for("after", f"{target['name']}: {why}")
+    if waits.get("queue") is None:
+        return None
+    queue = Queue(view.directory.home, waits["queue"])
+    try:
+        settings = queue.read_settings()
+    except (HoldfastError, OSError) as error:
+        return _waits_for("slot", f"the queue's settings can't be read: {error}")
+    return _of_queue(queue, settings)
+
+
+def _waits_for(kind: str, detail: str, until: str | None = None) -> Json:
+    return {"kind": kind, "detail": detail, "until": until}
+
+
+def _of_queue(queue: Queue, settings: QueueSettings) -> Json:
+    if settings.paused:
+        return _waits_for("paused", f"queue {queue.name} is paused")
+    return _waits_for("slot", f"a slot of {queue.name}, which has {settings.limit}")
+
+
+def moment_of(waits: Json) -> float | None:
+    """When the time that was asked for comes, by the wall clock; None: none was."""
+    if waits.get("at") is not None:
+        return seconds_of(waits["at"])
+    delay = waits.get("in")
+    if delay is None:
+        return None
+    if delay["boot_id"] == this_host.place().boot_id:
+        return time.time() - boottime() + float(delay["boottime"]) + float(delay["seconds"])
+    return seconds_of(delay["at"]) + float(delay["seconds"])
+
+
+def _why_not_over(target: RunDirectory) -> str | None:
+    """Why an awaited run does not let us go on; None: it has ended."""
+    try:
+        facts = read_facts(target)
+    except (HoldfastError, OSError) as error:
+        return f"it can't be read: {error}"
+    if facts.has_ended:
+        return None
+    return facts.phase.value if target.lock_is_held() else "its shim is gone"
+
+
+def _position(queue: Queue, run_id: str) -> int | None:
+    """From 1; None: it does not stand in line yet."""
+    try:
+        changed = os.stat(queue.waiting_path).st_mtime_ns
+        known = _lines.get(queue.waiting_path)
+        if known is None or known[0] != changed:
+            known = changed, [one for _, one in queue.waiting()]
+            _lines[queue.waiting_path] = known
+        return known[1].index(run_id) + 1
+    except (OSError, ValueError):
+        return None
+
+
+# Whole queues
+
+
+def list_queues(home: Home) -> list[QueueInfo]:
+    """Every queue of a home, by name."""
+    return [look_at_queue(Queue(home, name)) for name in queue_names(home)]
+
+
+def queue_names(home: Home) -> list[str]:
+    """Of every queue of a home, sorted."""
+    try:
+        names = sorted(filter(valid_name, os.listdir(home.queues_path)))
+    except FileNotFoundError:
+        return []
+    return [name for name in names if Queue(home, name).exists()]
+
+
+def look_at_queue(queue: Queue) -> QueueInfo:
+    """One queue: who has a slot, who waits, in which order, and why."""
+    active, unknown = [], []
+    for run_id in queue.active():
+        directory = RunDirectory(queue.home, run_id)
+        slot = slot_of(directory)
+        if slot is Slot.TAKEN:
+            active.append(_named(directory))
+        elif slot is Slot.UNKNOWN:
+            unknown.append(_named(directory))
+    holder = queue.baton_pid() if lock_is_held(queue.baton_path) else None
+    try:
+        settings = queue.read_settings()
+    except (HoldfastError, OSError) as error:
+        return QueueInfo(
+            queue.name, None, None, tuple(active), (), tuple(unknown), holder, str(error)
+        )
+    line = _line(queue, settings, len(active))
+    shown = {one["id"] for one in (*active, *unknown, *line)}
+    return QueueInfo(
+        queue.name,
+        settings.limit,
+        settings.paused,
+        tuple(active),
+        (*line, *_not_in_line(queue, shown)),
+        tuple(unknown),
+        holder,
+    )
+
+
+def _line(queue: Queue, settings: QueueSettings, active: int) -> list[Json]:
+    waiters = []
+    for order, run_id in queue.waiting():
+        is_gone = not RunDirectory(queue.home, run_id).lock_is_held()
+        waiters.append(Waiter(run_id, order, is_gone=is_gone))
+    places = plan(waiters, limit=settings.limit, active=active, is_paused=settings.paused)
+    said = {
+        Reason.PAUSED: _of_queue(queue, settings),
+        Reason.SLOT: _of_queue(queue, settings),
+        Reason.SHIM: _waits_for("shim", "its shim is gone: holdfast recover"),
+        None: None,  # it is about to start
+    }
+    return [
+        {
+            **_named(RunDirectory(queue.home, place.id)),
+            "position": place.position,
+            "priority": priority_in(waiter.order),
+            "waits_for": said[place.reason],
+        }
+        for place, waiter in zip(places, waiters, strict=True)
+    ]
+
+
+def _not_in_line(queue: Queue, shown: set[str]) -> list[Json]:
+    """Runs of the queue that are paused, or whose other conditions do not hold yet."""
+    rows = []
+    for run_id in queue.home.run_ids(active=True):
+        directory = RunDirectory(queue.home, run_id)
+        try:
+            waits = None if run_id in shown else directory.read_spec().waits
+            if waits is None or str(waits.get("queue")).lower() != queue.name.lower():
+                continue
+            described = describe_queue(view_run(directory, members=False, closely=False)) or {}
+        except (HoldfastError, OSError):
+            continue
+        reason = described.get("waits_for")
+        if reason is not None and reason["kind"] != "slot":
+            rows.append((str(waits.get("order")), {**described, **_named(directory)}))
+    return [row for _, row in sorted(rows, key=lambda pair: pair[0])]
+
+
+def _named(directory: RunDirectory) -> Json:
+    try:
+        name: str | None = directory.read_spec().name
+    except (HoldfastError, OSError):
+        name = None
+    return {"id": directory.id, "name": name}

@@ -1,0 +1,98 @@
+"""The way to runs on other machines, as far as this layer knows one.
+
+`holdfast.fleet` lies above, and uses what is here; so it is found by its name, once a caller asks
+for another machine or a reference leads there. Who never does pays one look for a directory.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.options import PLACING
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Protocol, Self
+
+    from holdfast.manage.info import RunInfo
+    from holdfast.manage.operations import Steps
+    from holdfast.manage.run import Run
+    from holdfast.manage.runs import Runs
+    from holdfast.run.home import Home
+
+    class Prepared(Protocol):
+        """A start on another machine that was checked, and not begun."""
+
+        @property
+        def name(self) -> str: ...
+        def steps(self) -> Steps[Run]: ...
+
+    class OpenFleet(Protocol):
+        """The other machines, as one home knows them."""
+
+        def __enter__(self) -> Self: ...
+        def __exit__(self, *_: object) -> None: ...
+        def close(self) -> None: ...
+        def prepare(self, argv: Sequence[str], options: dict[str, Any]) -> Prepared: ...
+
+    class FleetLibrary(Protocol):
+        """What this layer asks of `holdfast.fleet.library`."""
+
+        def open_fleet(self, runs: Runs) -> OpenFleet: ...
+        def find(self, runs: Runs, reference: str) -> Run: ...
+        def wait_steps(
+            self, runs: Sequence[Run], *, any_of: bool, timeout: float | str | None
+        ) -> Steps[list[RunInfo]]: ...
+
+
+def fleet() -> FleetLibrary:
+    """The layer above, loaded now."""
+    from importlib import import_module
+
+    library: Any = import_module("holdfast.fleet.library")
+    found: FleetLibrary = library
+    return found
+
+
+def is_placed(options: Mapping[str, Any]) -> bool:
+    """Whether a start is meant for another machine, or speaks of one."""
+    return any(options.get(name) is not None for name in PLACING)
+
+
+def start_elsewhere(runs: Runs, argv: Sequence[str], options: dict[str, Any]) -> Steps[Run]:
+    """Start a run on another machine."""
+    with fleet().open_fleet(runs) as opened:
+        return (yield from opened.prepare(argv, options).steps())
+
+
+def leads_elsewhere(home: Home) -> bool:
+    """Whether runs were placed elsewhere from this home."""
+    return os.path.isdir(f"{home.fleet_path}/placements")
+
+
+def may_be_elsewhere(references: Sequence[str]) -> bool:
+    """Whether any of them may mean a run on another machine; nothing is read for that."""
+    from holdfast.run.home import Home
+
+    home = Home.locate()
+    if leads_elsewhere(home):
+        return True
+    if all(_is_here(home, one) for one in references):
+        return False
+    return has_shared_ledger()
+
+
+def _is_here(home: Home, reference: str) -> bool:
+    """Whether a name or a whole id leads to a run of this home."""
+    if "/" in reference:
+        return True  # no name: said by whoever reads it
+    path = os.path.exists
+    return path(f"{home.names_path}/{reference.lower()}") or path(f"{home.runs_path}/{reference}")
+
+
+def has_shared_ledger() -> bool:
+    """Whether others may have placed runs that this home does not know of."""
+    from holdfast.manage.starting.config import load_config
+
+    return bool(load_config().fleet.get("ledger", "home") != "home")

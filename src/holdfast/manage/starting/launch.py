@@ -1,0 +1,250 @@
+"""Starts a shim and waits until it is ready. The only place in the library that makes a process.
+
+The command line is one thread of ours and may fork, which saves an interpreter's start. A
+program that embeds the library may hold any lock in another thread: there the shim is exec'ed.
+Either way it is no child of the caller, which has nothing to reap.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+from holdfast.errors import Unavailable
+from holdfast.lean import json_text, read_json
+from holdfast.manage.operations import Wait
+from holdfast.run.crashpoints import crash_point
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from holdfast.manage.operations import Steps
+
+READY_SECONDS = 60.0  # an exec from a dead network drive can hang: the run then is `starting`
+_LONGEST_WORDS = 4096
+_TIDY = "from holdfast.manage.removal.retention import main; main(sys.argv[2])"
+_SHOW_PARENT = "from holdfast.manage.doctor.parent import main; main(3)"
+_EXAMINE = "from holdfast.manage.doctor.checks import main; main(*sys.argv[2:4], 3)"
+_may_fork = False
+_forbidden = ""  # why no shim may be started from this process
+_preforked: tuple[int, int, int] | None = None  # intermediate PID, job pipe, ready pipe
+
+
+def allow_fork() -> None:
+    """For the command line alone: this process has one thread and nothing to lose."""
+    global _may_fork
+    _may_fork = True
+
+
+def forbid_shims(reason: str) -> None:
+    """What is started from here would end with this process: refuse to. `reason`: for people."""
+    global _forbidden
+    _forbidden = reason or "no run can be started or adopted from here"
+
+
+def preload_shims() -> None:
+    """The same, and what every shim needs is loaded once, for the many that will be forked."""
+    allow_fork()
+    import gc
+
+    from holdfast.shim.main import load_all
+
+    load_all()
+    gc.freeze()  # a shim that collects would copy the pages of what all of them share
+
+
+def prefork_shim() -> None:
+    """The same, and a shim is forked now: it loads its modules while the start is prepared.
+
+    It ends when it gets no job: a launcher that gives up or dies leaves nothing.
+    """
+    global _preforked
+    allow_fork()
+    from holdfast.process import identity  # noqa: F401 - both need these, and load them once
+    from holdfast.run import directory  # noqa: F401
+
+    job_read, job_write = os.pipe2(os.O_CLOEXEC)
+    ready_read, ready_write = os.pipe2(os.O_CLOEXEC)
+
+    def job() -> Sequence[str]:
+        os.close(job_write)
+        with open(job_read, "rb") as pipe:
+            words: list[str] = read_json(pipe.read().decode() or "[]")
+        return words
+
+    pid = _fork_shim(job, ready_write)
+    os.close(job_read)
+    os.close(ready_write)
+    _preforked = (pid, job_write, ready_read)
+
+
+def discard_preforked_shim() -> None:
+    """Let go of a preforked shim that is not needed: it ends at once."""
+    global _preforked
+    if _preforked is not None:
+        (pid, job_write, ready_read), _preforked = _preforked, None
+        os.close(job_write)
+        os.close(ready_read)
+        os.waitpid(pid, 0)
+
+
+def start_shim(mode: str, path: str, request: dict[str, Any] | None = None) -> Steps[str | None]:
+    """Start a shim for the run directory; over when it is ready, or is gone.
+
+    The reason of its failure; "": it is ready; None: it ended without giving one.
+    """
+    if _forbidden:
+        raise Unavailable(_forbidden, hint="try again")
+    words = (mode, path, json_text(request))
+    pid, ready_read = _give_job(words) if mode == "launch" else (0, -1)
+    if not pid:
+        ready_read, ready_write = os.pipe2(os.O_CLOEXEC)
+        make = _fork_now if _may_fork else _exec_shim
+        try:
+            pid = make(words, ready_write)
+        except BaseException:
+            os.close(ready_read)
+            raise
+        finally:
+            os.close(ready_write)
+    try:
+        crash_point("launcher.shim-spawned")
+        yield from _reap(pid)
+        ready = yield Wait((ready_read,), READY_SECONDS)
+        # A byte: it is ready. The end: it is gone, and the events say how far it came.
+        said = os.read(ready_read, _LONGEST_WORDS) if ready else b""
+    finally:
+        os.close(ready_read)
+    crash_point("launcher.ready")
+    if len(said) > 1:
+        return said.decode(errors="replace")
+    return "" if said else None
+
+
+def _reap(pid: int) -> Steps[None]:
+    """Wait for the intermediate process, which exits as soon as it has made the shim."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:  # the program reaps, or ignores, its children itself
+        return
+    try:
+        yield Wait((pidfd,))
+    finally:
+        # Also when the caller gave up: it ends by itself at once, and must leave no zombie.
+        try:
+            os.waitid(os.P_PIDFD, pidfd, os.WEXITED)
+        except ChildProcessError:
+            pass
+        os.close(pidfd)
+
+
+def _give_job(words: Sequence[str]) -> tuple[int, int]:
+    """Give the preforked shim its job. The intermediate PID and ready pipe; (0, -1): none is."""
+    global _preforked
+    if _preforked is None:
+        return 0, -1
+    (pid, job_write, ready_read), _preforked = _preforked, None
+    try:
+        os.write(job_write, json_text(words).encode())  # far less than a pipe holds
+    except BrokenPipeError:  # it was ended
+        os.close(ready_read)
+        return 0, -1
+    finally:
+        os.close(job_write)
+    return pid, ready_read
+
+
+def _fork_now(words: tuple[str, str, str], ready_fd: int) -> int:
+    return _fork_shim(lambda: words, ready_fd)
+
+
+def _fork_shim(job: Callable[[], Sequence[str]], ready_fd: int) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    status, end = 70, os._exit
+    try:
+        os.setsid()  # go on in a grandchild: there is nothing to reap
+        if os.fork():
+            end(0)
+        try:
+            # Loaded in the shim: a fork has to copy whatever is touched after it.
+            from holdfast.shim.main import run_shim
+        except BaseException as error:
+            os.closerange(0, 3)  # where descriptors ran out: room for the note
+            from holdfast.run.last_words.crash_note import leave_note
+
+            leave_note(job()[1], error)
+            raise
+        words = job()
+        if words:
+            mode, path, request = words
+            run_shim(mode, path, ready_fd, request)
+        status = 0
+    finally:
+        end(status)
+
+
+def _exec_shim(words: tuple[str, str, str], ready_fd: int) -> int:
+    from holdfast.shim.rescue.spawn import RUN_SHIM
+
+    mode, path, request = words
+    try:
+        return _spawn_with(RUN_SHIM, (mode, path, "3", request), ready_fd)
+    except OSError as error:
+        raise Unavailable(f"a shim can't be started: {error.strerror}", hint="try again") from error
+
+
+def _spawn_with(program: str, words: Sequence[str], fd: int) -> int:
+    """A process that has this descriptor as its 3."""
+    from holdfast.shim.rescue.spawn import spawn
+
+    # dup2 of a descriptor onto itself would keep its close-on-exec flag: move it out of the way.
+    spare = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10)
+    try:
+        return spawn(program, words, [(os.POSIX_SPAWN_DUP2, spare, 3)])
+    finally:
+        os.close(spare)
+
+
+def examine_apart(home_path: str, agents: bool) -> Steps[bytes]:
+    """Have a home and its machine examined by a process of its own; the document that it wrote."""
+    return _told_by(_EXAMINE, (home_path, "agents" if agents else ""))
+
+
+def show_parent() -> Steps[bytes]:
+    """Start a process as a shim is started, and have it say who its parent is."""
+    return _told_by(_SHOW_PARENT, ())
+
+
+def _told_by(program: str, words: Sequence[str]) -> Steps[bytes]:
+    """What a process of its own writes."""
+    read, write = os.pipe2(os.O_CLOEXEC)
+    try:
+        try:
+            pid = _spawn_with(program, words, write)
+        finally:
+            os.close(write)
+        yield from _reap(pid)
+        document = b""
+        while True:
+            yield Wait((read,))
+            data = os.read(read, 1 << 16)
+            if not data:
+                return document
+            document += data
+    finally:
+        os.close(read)
+
+
+def start_tidying(home_path: str) -> Steps[None]:
+    """Have old runs removed by a process of its own, without waiting for it."""
+    from holdfast.shim.rescue.spawn import spawn
+
+    try:
+        pid = spawn(_TIDY, (home_path,), [])
+    except (OSError, Unavailable):  # the next start tries again
+        return
+    yield from _reap(pid)

@@ -1,0 +1,390 @@
+"""Rows, notes and hints about runs, alike in every interface. Pure.
+
+It says what the record says, in fewer words; it decides nothing. What is not known is empty.
+"""
+
+from __future__ import annotations
+
+from holdfast.manage.words.reasons import last_line, over_budget
+from holdfast.manage.words.urgency import Urgency, urgency_of
+from holdfast.process.clock import seconds_of
+from holdfast.process.verdict import Verdict
+from holdfast.record import Record
+from holdfast.run.facts import STATES_IN_ORDER, State
+from holdfast.run.outcomes import EndedBy, Loss, Outcome, StopCause
+from holdfast.run.units import age, clock, count, duration, money, percent, size, span
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from holdfast.manage.info import RunInfo
+
+NUMBERS = ("AGE", "CPU", "MEM", "OUTPUT", "TOKENS", "COST")
+
+
+class Figures(Record):
+    """What a run's tree uses now. None: not known."""
+
+    cpu_percent: float | None = None
+    memory_bytes: int | None = None
+
+
+NO_FIGURES = Figures()
+
+
+class Row(Record):
+    """One run in a list. Times are seconds since the epoch; ages are worked out when it is shown,
+    so that a row stays the same while nothing happens."""
+
+    id: str
+    name: str
+    state: State
+    outcome: Outcome | None
+    urgency: Urgency
+    created: float | None
+    ended: float | None
+    figures: Figures
+    output: float | None  # the last one, of an active run
+    tokens: int | None  # in and out
+    cost_usd: float | None
+    note: str
+    agent: str | None
+    tags: dict[str, str]
+
+    def cells(self, now: float) -> dict[str, str]:
+        """The texts of the columns that a list may have."""
+        quiet = "" if self.output is None else f"{age(now - self.output)} ago"
+        return {
+            "NAME": self.name,
+            "STATE": self.state.value,
+            "OUTCOME": self.outcome.value if self.outcome is not None else "",
+            "AGE": "" if self.created is None else age(now - self.created),
+            "CPU": percent(self.figures.cpu_percent),
+            "MEM": size(self.figures.memory_bytes),
+            "OUTPUT": quiet,
+            "TOKENS": count(self.tokens),
+            "COST": money(self.cost_usd),
+            "NOTE": self.note,
+        }
+
+
+def row_of(info: RunInfo) -> Row:
+    """A run as one line."""
+    usage = info.usage or {}
+    tokens = [usage.get(name) for name in ("tokens_in", "tokens_out")]
+    return Row(
+        info.id,
+        info.name or info.id,
+        info.state,
+        info.outcome,
+        urgency_of(info),
+        _seconds(info.created_at),
+        _seconds(info.ended_at),
+        _figures(info.now),
+        _seconds(info.last_output_at) if info.is_active else None,
+        None if tokens == [None, None] else sum(filter(None, tokens)),
+        usage.get("cost_usd"),
+        note(info),
+        info.agent,
+        info.tags,
+    )
+
+
+def _seconds(at: str | None) -> float | None:
+    return None if at is None else seconds_of(at)
+
+
+def row_with_figures(row: Row, now: dict[str, Any] | None, last_output_at: str | None) -> Row:
+    """The row of an active run after a newer sample, or more output."""
+    return row.replace(figures=_figures(now), output=_seconds(last_output_at))
+
+
+def _figures(now: dict[str, Any] | None) -> Figures:
+    """Of the contract's `now`."""
+    if now is None:
+        return NO_FIGURES
+    memory = now.get("rss_bytes")
+    if memory is not None:
+        memory += now.get("swap_bytes") or 0
+    return Figures(now.get("cpu_percent"), memory)
+
+
+# Notes
+
+
+def note(info: RunInfo) -> str:
+    """What is worth knowing about a run beside its state, in a few words."""
+    failed = "its notice failed" if info.notify_failure is not None else ""
+    return ", ".join(filter(None, (_note(info), failed)))
+
+
+def _note(info: RunInfo) -> str:
+    survivors = (info.cleanup or {}).get("survivors") or ()
+    if survivors:
+        named = ", ".join(
+            f"{one.get('pid')} {one.get('comm')} ({one.get('state')})" for one in survivors[:2]
+        )
+        return f"survives: {named}" + (", ..." if len(survivors) > 2 else "")
+    if info.state is State.ENDED:
+        said = _note_of_ended(info)
+        last = last_line(info) if info.outcome in _WITH_LAST_LINE else ""
+        return f"{said}: {last}" if last else said
+    if info.state is State.ORPHANED:
+        return f"shim {info.shim['pid']} gone" if info.shim else "its shim is gone"
+    if info.state is State.UNKNOWN:
+        return info.evidence
+    if info.state is State.QUEUED and info.queue is not None:
+        return waits_note(info.queue)
+    return _note_of_running(info)
+
+
+def waits_note(queue: dict[str, Any]) -> str:
+    """What follows "queued": `in main: 3rd`, `until 03:00:00`, `after build: running`."""
+    reason, position = queue["waits_for"] or {}, queue["position"]
+    if reason.get("kind") == "time":
+        import time
+
+        return f"until {clock(str(reason['until']), time.time())}"
+    if reason.get("kind") == "after":
+        return f"after {reason['detail']}"
+    place = f"in {queue['name']}" if queue["name"] is not None else ""
+    if position is not None:
+        place += f": {_ordinal(position)}"
+    if reason.get("kind") in ("paused", "shim", "memory"):
+        place += f"; {reason['detail']}"
+    return place.removeprefix("; ")
+
+
+def _ordinal(number: int) -> str:
+    last = 0 if number % 100 in (11, 12, 13) else number % 10
+    return f"{number}{('th', 'st', 'nd', 'rd')[last if last < 4 else 0]}"
+
+
+_WITH_LAST_LINE = (
+    *(Outcome.FAILED, Outcome.KILLED, Outcome.OUT_OF_MEMORY),
+    *(Outcome.TIMED_OUT, Outcome.STALLED),
+)
+
+
+def _note_of_running(info: RunInfo) -> str:
+    notes = []
+    if info.paused is not None and info.paused.get("since") is not None:
+        import time
+
+        notes.append(f"paused {age(time.time() - seconds_of(info.paused['since']))}")
+    if over_budget(info):
+        notes.append(f"over budget: {over_budget(info)}")
+    if info.attempt is not None and info.attempt > 1:
+        notes.append(f"attempt {info.attempt}")
+    if info.workload_resolution == "unresolved":
+        notes.append("workload unresolved")
+    if info.completion is not None:
+        notes.append("completion proven")
+    if info.limit is not None:
+        notes.append(_limit(info.limit))
+    if info.anomaly_count:
+        notes.append(f"{info.anomaly_count} anomal{'y' if info.anomaly_count == 1 else 'ies'}")
+    return ", ".join(notes)
+
+
+def _note_of_ended(info: RunInfo) -> str:
+    if info.outcome is Outcome.NEVER_STARTED or info.stop_reason is StopCause.REQUIRE_WORKLOAD:
+        return info.evidence
+    tell = _NOTES_OF_ENDED.get(info.outcome) if info.outcome is not None else None
+    return "" if tell is None else tell(info)
+
+
+def _note_of_timed_out(info: RunInfo) -> str:
+    asked = (info.wanted or {}).get("timeout_seconds")
+    return f"after {span(asked)}, stopped" if asked else ""
+
+
+def _note_of_memory(info: RunInfo) -> str:
+    if info.ended_by is not EndedBy.HOLDFAST:
+        return _note_of_failed(info)
+    used = f"{size(info.stop_figure)}, " if info.stop_figure is not None else ""
+    return f"{used}over {size((info.wanted or {}).get('memory_max_bytes'))}, stopped"
+
+
+def _note_of_over_budget(info: RunInfo) -> str:
+    did = "stopped" if info.ended_by is EndedBy.HOLDFAST else "the agent gave up"
+    return ", ".join(filter(None, (over_budget(info), did)))
+
+
+def _note_of_failed(info: RunInfo) -> str:
+    if info.outcome is Outcome.FAILED and info.limit is not None:
+        return _limit(info.limit)
+    return _own_ending(info) + _given_up(info)
+
+
+def _note_of_success(info: RunInfo) -> str:
+    """That more was used than it was given is known at the end alone."""
+    if over_budget(info):
+        return f"over budget: {over_budget(info)}"
+    restarts = str((info.wanted or {}).get("restart")).startswith("always")
+    is_service = restarts and info.outcome is Outcome.SUCCEEDED
+    return f"exit 0{_given_up(info)}" if is_service else ""
+
+
+def _note_of_stopped(info: RunInfo) -> str:
+    return _STOPPED.get(info.stop_reason, "") if info.stop_reason else _own_ending(info)
+
+
+def _given_up(info: RunInfo) -> str:
+    """That it was to be restarted, and is not any more."""
+    attempts = len(info.attempts)
+    return f", given up after {attempts} attempts" if attempts > 1 else ""
+
+
+def _note_of_stalled(info: RunInfo) -> str:
+    """How long it was silent; earlier versions recorded only how long it might be."""
+    if info.stop_figure is not None:
+        return f"silent {duration(info.stop_figure)}, stopped"
+    asked = (info.wanted or {}).get("idle_timeout_seconds")
+    return f"silent {span(asked)}, stopped" if asked else ""
+
+
+_STOPPED = {
+    StopCause.SHIM_SIGNALLED: "the shim was sent SIGTERM",
+    StopCause.OUTER: "stopped with the run it was started in",
+    StopCause.REPLACED: "replaced",
+}
+
+
+def _limit(limit: dict[str, Any]) -> str:
+    """`usage limit until 16:00:00`, as far as the agent said so."""
+    if limit.get("retry_at") is None:
+        return "usage limit"
+    import time
+
+    return f"usage limit until {clock(str(limit['retry_at']), time.time())}"
+
+
+def _note_of_lost(info: RunInfo) -> str:
+    if info.loss is Loss.REBOOT:
+        return "reboot"
+    if info.workload is None or info.workload_exit_code is not None:
+        return "nobody saw the end"
+    fate = Verdict.RECYCLED if info.loss is Loss.RECYCLED else Verdict.GONE
+    return f"pid {info.workload.pid} {fate}"
+
+
+def _own_ending(info: RunInfo) -> str:
+    if info.signal is not None:
+        from holdfast.process.signals import signal_name
+
+        outside = " from outside" if info.ended_by is EndedBy.OUTSIDE else ""
+        core = ", core dumped" if info.core_dumped else ""
+        kernel = ", by the kernel" if info.oom_killed else outside
+        return f"{signal_name(info.signal)}{kernel}{core}"
+    if info.exit_code:
+        return f"exit {info.exit_code}"
+    if info.completion is not None and info.completion.get("is_error"):
+        return "the agent says that it failed"
+    return info.evidence
+
+
+_NOTES_OF_ENDED: dict[Outcome, Callable[[RunInfo], str]] = {
+    Outcome.SUCCEEDED: _note_of_success,
+    Outcome.COMPLETED: _note_of_success,
+    Outcome.FAILED: _note_of_failed,
+    Outcome.KILLED: _note_of_failed,
+    Outcome.OUT_OF_MEMORY: _note_of_memory,
+    Outcome.OVER_BUDGET: _note_of_over_budget,
+    Outcome.TIMED_OUT: _note_of_timed_out,
+    Outcome.STALLED: _note_of_stalled,
+    Outcome.STOPPED: _note_of_stopped,
+    Outcome.LOST: _note_of_lost,
+}
+
+
+# Lists
+
+
+_NOT_RUN = (126, 127)  # as a shell says it: not executable, not found
+
+
+def failed_at_once(info: RunInfo) -> bool:
+    """Whether its command could not be run at all, which the start itself reported."""
+    is_first = info.attempt in (None, 1)
+    return info.outcome is Outcome.NEVER_STARTED and info.exit_code in _NOT_RUN and is_first
+
+
+def summary(
+    states: Iterable[State], *, window: str = "", older: int = 0, unstarted: int = 0
+) -> str:
+    """`1 running, 1 orphaned, 3 ended in 24h (1 not started, 212 older: ls --all)`."""
+    counts: dict[State, int] = {}
+    for one in states:
+        counts[one] = counts.get(one, 0) + 1
+    said = [f"{counts[state]} {state.value}" for state in STATES_IN_ORDER if state in counts]
+    if State.ENDED in counts and window:
+        said[-1] += f" in {window}"
+    left_out = [f"{unstarted} not started"] if unstarted else []
+    left_out += [f"{older} older"] if older else []
+    more = f" ({', '.join(left_out)}: ls --all)" if left_out else ""
+    return (", ".join(said) or ("no runs" + (f" in {window}" if window else ""))) + more
+
+
+def hints(infos: Iterable[RunInfo]) -> list[str]:
+    """What should be done about these runs, one line for each thing to do."""
+    orphans, unrecorded, unknown, deserted = [], [], [], []
+    for info in infos:
+        name = info.name or info.id
+        if info.state is State.ORPHANED:
+            orphans.append(name)
+        elif _is_deserted(info):
+            deserted.append(name)
+        elif is_unrecorded(info):
+            unrecorded.append(name)
+        elif info.state is State.UNKNOWN:
+            unknown.append(name)
+    said = []
+    if orphans:
+        said.append(f"holdfast recover adopts {_names(orphans)}")
+    if deserted:
+        said.append(f"holdfast recover sets {_names(deserted)} waiting again")
+    if unrecorded:
+        said.append(f"holdfast recover records the end of {_names(unrecorded)}")
+    if unknown:
+        said.append(f"holdfast status {unknown[0]} says why it is unknown")
+    return said
+
+
+def _is_deserted(info: RunInfo) -> bool:
+    """Whether it is queued, and its shim is gone."""
+    return ((info.queue or {}).get("waits_for") or {}).get("kind") == "shim"
+
+
+def is_unrecorded(info: RunInfo) -> bool:
+    """Whether it is over as far as anybody can see, but no ending is recorded."""
+    return info.is_recorded is False
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def next_steps(info: RunInfo) -> list[str]:
+    """The commands that make sense now, the likeliest first."""
+    name = info.name or info.id
+    if info.state is State.ORPHANED or is_unrecorded(info):
+        return ["recover", f"logs {name}", f"stop {name}"]
+    if info.state is State.UNKNOWN:
+        return ["recover --dry-run", f"logs {name}"]
+    unpause = [] if info.paused is None else [f"unpause {name}"]
+    if unpause and over_budget(info):
+        option = str((info.budget or {})["reached"]["limit"]).removesuffix("_usd").replace("_", "-")
+        unpause = [f"adjust {name} --{option} N", *unpause]
+    if info.state is State.QUEUED:
+        return [*unpause, "queue", f"wait {name}", f"stop {name}"]
+    if info.state is not State.ENDED:
+        attach = [f"attach {name}"] if info.pty else []
+        return [*unpause, f"logs -f {name}", *attach, f"wait {name}", f"stop {name}"]
+    if (info.cleanup or {}).get("survivors"):
+        return [f"tree {name}", f"stop {name}"]
+    result = [f"result {name}"] if info.result is not None else []
+    resume = [f'resume {name} "..."'] if info.session is not None else []
+    return [f"logs {name}", *result, *resume, f"rerun {name}", f"rm {name}"]

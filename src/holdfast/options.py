@@ -1,0 +1,323 @@
+"""Every option of a run, declared once, in the order of the help.
+
+From here come the library's keywords, `wanted` in the spec, the keys of config.toml and presets,
+the command line, its help and completion, and docs/cli.md. A new option is declared here and acted
+on where it belongs: what may stop a run in `shim/watching/`, else where `wanted.<field>` is read.
+"""
+
+from __future__ import annotations
+
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+# The kinds of values, for `manage/starting/option_values.py`. A tuple is the words to choose from.
+FLAG, TEXT, PROGRAM, PATTERN = "flag", "text", "program", "pattern"
+DURATION, INTERVAL, LIMIT, SIZE = "duration", "interval", "limit", "size"
+SIGNAL, RESTART, AGENT, PRESET = "signal", "restart", "agent", "preset"
+COUNT, MONEY = "count", "money"
+FILE, FILES, DIRECTORY = "file", "files", "directory"
+VARIABLES, TAGS, NOTICES, SECRETS = "variables", "tags", "notices", "secrets"
+QUEUE, PRIORITY, RUNS, MOMENT = "queue", "priority", "runs", "moment"
+WHERE, AMOUNT = "where", "amount"
+PAIRS = (VARIABLES, TAGS)  # K=V; a mapping in the library, a table in config.toml
+_REPEATED = (FILES, PRESET, RUNS, *PAIRS)
+
+# What `--notify-on` may pick, and when it is told. Without the option all but "failed", which is
+# a part of "ended". A new one: its word here, and who calls `supervisor.tell` with it.
+NOTICE_KINDS = {
+    "ended": "it has ended, in whatever way",
+    "failed": "it has ended, neither well nor because somebody stopped it",
+    "anomaly": "a rule about its figures fired",
+    "orphan": "its shim died, and another one took it over",
+    "budget": "it was paused, because a budget is used up",
+}
+
+# The headings of the help.
+START, STOP, WATCH = "what to start", "when to stop it", "what to watch"
+WAIT, PLACE = "what to wait for", "where to run it"
+
+OPTIONS: dict[str, Option] = {}  # by name. A shim asks nothing, and clears it
+WATCHED: list[str] = []  # the fields of `wanted` that a watcher of the shim acts on
+ADJUSTABLE: list[str] = []  # those that can be changed while the run goes on
+
+
+class Option:
+    """One option of a run. `field` is where `wanted` keeps it; "": the start consumes it."""
+
+    const = True  # of a flag
+    value_of = str  # the word that was typed, for the library to read
+
+    def __init__(
+        self,
+        name: str,
+        kind: str | tuple[str, ...],
+        group: str,
+        text: str,
+        *,
+        default: object = None,
+        short: str = "",
+        flag: str = "",
+        metavar: str = "",
+        in_config: bool = True,
+        watched: bool = False,
+        adjustable: bool = False,
+    ) -> None:
+        """`name` is the library's keyword and the key in config.toml; `text` is the help.
+
+        `watched`: a watcher of `shim/watching/watchers.py` acts on it. `adjustable`: `adjust`
+        changes it while the run goes on.
+        """
+        self.name, self.kind, self.group, self.text = name, kind, group, text
+        self.default, self.metavar, self.in_config = default, metavar, in_config
+        self.watched, self.adjustable = watched, adjustable
+        long = flag or f"--{name.replace('_', '-')}"
+        self.flags = (short, long) if short else (long,)
+        self.is_flag = kind == FLAG
+        self.repeats = kind in _REPEATED
+        self.field = ""
+        OPTIONS[name] = self
+
+    def __set_name__(self, record: type, field: str) -> None:
+        """It is declared as a field: the record has its default there."""
+        self.field = field
+        setattr(record, field, self.default)
+        if self.watched:
+            WATCHED.append(field)
+        if self.adjustable:
+            ADJUSTABLE.append(field)
+
+
+option: Any = Option  # as a field of a record it becomes its default, of the field's own type
+
+# What the start consumes: no part of `wanted`.
+option("name", TEXT, START, "name of the run", short="-n", metavar="N", in_config=False)
+option("cwd", DIRECTORY, START, "working directory", short="-C")
+option("env", VARIABLES, START, "set a variable; K alone passes the current value", short="-e")
+option("env_file", FILES, START, "read variables from a file: K=V lines, # starts a comment")
+option("tags", TAGS, START, "a tag to find it by", flag="--tag")
+option(
+    "stdin",
+    FILE,
+    START,
+    "read stdin from FILE; -: copy the caller's; pipe: fed by `send`",
+    in_config=False,
+)
+option(
+    "preset",
+    PRESET,
+    START,
+    "use [preset.PRESET] of config.toml; of several, a later one wins per key",
+    short="-P",
+    in_config=False,
+)
+option(
+    "key",
+    TEXT,
+    START,
+    "a second start with the same key returns the first run, even when ended, until removed",
+    metavar="K",
+    in_config=False,
+)
+option(
+    "replace",
+    FLAG,
+    START,
+    "stop a live run of that name first; print its PID and how it ended",
+    in_config=False,
+)
+option("pty", FLAG, START, "run it on a terminal of its own, for attach and send")
+option("worktree", TEXT, START, "run in a git worktree of that branch", metavar="BRANCH")
+option("agent", AGENT, START, "which agent it is: a name, auto (default) or none")
+
+# What it waits for before it starts. The spec keeps that as `waits`.
+option("queue", QUEUE, WAIT, "wait for a slot of queue Q", short="-Q")
+option("priority", PRIORITY, WAIT, "its priority in the queue: the highest starts first (0)")
+option("after", RUNS, WAIT, "wait until RUN has succeeded; fail if it does not", in_config=False)
+option("after_any", RUNS, WAIT, "wait until RUN has ended, however it ends", in_config=False)
+option("at", MOMENT, WAIT, "start at this time: 03:00, or 2026-11-18T03:00", in_config=False)
+option("delay", DURATION, WAIT, "start after this long", flag="--in", in_config=False)
+WAITING = ("queue", "priority", "after", "after_any", "at", "delay")
+
+# Where it runs: another machine, and what that has to set aside. Consumed by `holdfast.fleet`.
+option("on", WHERE, PLACE, "run it there: ssh:HOST, slurm[:PARTITION], ray[:NODE]")
+option("cpus", AMOUNT, PLACE, "with --on: cores to set aside")
+option("needs_memory", SIZE, PLACE, "with --on: memory to set aside")
+option("gpus", AMOUNT, PLACE, "with --on: GPUs to set aside")
+PLACING = ("on", "cpus", "needs_memory", "gpus")
+
+
+class Wanted(Record):
+    """The limits and manners that were asked for. None: not asked."""
+
+    secret_env_file: str | None = option(
+        "secret_env_file",
+        SECRETS,
+        START,
+        "variables that are read from FILE at each start of CMD, and stored nowhere",
+    )
+    timeout_seconds: float | None = option(
+        "timeout",
+        LIMIT,
+        STOP,
+        "stop the run after this long, restarts included",
+        watched=True,
+        adjustable=True,
+    )
+    idle_timeout_seconds: float | None = option(
+        "idle_timeout",
+        LIMIT,
+        STOP,
+        "stop it after this long without output or work; work delays that up to 4 times",
+        watched=True,
+        adjustable=True,
+    )
+    silence_timeout_seconds: float | None = option(
+        "silence_timeout",
+        LIMIT,
+        STOP,
+        "stop it after this long without output, whatever it does",
+        watched=True,
+        adjustable=True,
+    )
+    memory_max_bytes: int | None = option(
+        "memory_max",
+        SIZE,
+        STOP,
+        "stop it when its process tree uses more memory than this; SIGKILL at 1.2 times that",
+        watched=True,
+        adjustable=True,
+    )
+    max_tokens: int | None = option(
+        "max_tokens",
+        COUNT,
+        STOP,
+        "stop it when its agent has used more tokens than this, in and out together",
+        watched=True,
+        adjustable=True,
+    )
+    max_cost_usd: float | None = option(
+        "max_cost",
+        MONEY,
+        STOP,
+        "stop it when it has cost more than this; by the agent's own option, or between turns",
+        watched=True,
+        adjustable=True,
+    )
+    on_budget: str = option(
+        "on_budget",
+        ("stop", "pause"),
+        STOP,
+        "what to do when one of these is used up: stop (default), or pause until `adjust`",
+        default="stop",
+        adjustable=True,
+        metavar="WHAT",
+    )
+    done_when: str | None = option(
+        "done_when",
+        PATTERN,
+        STOP,
+        "a whole output line that proves completion; stdout only with --split-stderr",
+        watched=True,
+    )
+    drain_seconds: float | None = option(
+        "drain",
+        DURATION,
+        STOP,
+        "how long it may take to exit by itself after that (5s, or the agent's)",
+    )
+    grace_seconds: float = option(
+        "grace",
+        DURATION,
+        STOP,
+        "time from the stop signal to SIGKILL, in every stop (10s)",
+        default=10.0,
+        adjustable=True,
+    )
+    stop_signal: str = option(
+        "stop_signal", SIGNAL, STOP, "first signal of a stop (SIGTERM)", default="SIGTERM"
+    )
+    restart: str = option(
+        "restart", RESTART, STOP, "no (default), on-failure[:N], or always[:N]", default="no"
+    )
+    leftovers: str = option(
+        "leftovers",
+        ("stop", "keep"),
+        STOP,
+        "processes that outlive it: stop (default) or keep",
+        default="stop",
+        metavar="WHAT",
+    )
+    independent: bool = option(
+        "independent", FLAG, STOP, "do not stop it with the run it was started in", default=False
+    )
+    workload: str | None = option(
+        "workload", PROGRAM, WATCH, "name of the program to supervise behind wrappers"
+    )
+    require_workload: bool = option(
+        "require_workload",
+        FLAG,
+        WATCH,
+        "fail if that program does not appear",
+        default=False,
+        watched=True,
+    )
+    resolve_seconds: float = option(
+        "workload_within", DURATION, WATCH, "how long it may take to appear (2s)", default=2.0
+    )
+    sample_interval_seconds: float = option(
+        "sample_interval",
+        INTERVAL,
+        WATCH,
+        "time between samples (5s); 0: no samples",
+        default=5.0,
+    )
+    split_stderr: bool = option(
+        "split_stderr",
+        FLAG,
+        WATCH,
+        "write stderr to a separate file; not with --pty",
+        default=False,
+    )
+    log_max_bytes: int | None = option(
+        "log_max",
+        SIZE,
+        WATCH,
+        "keep roughly the last S bytes of output.log; stderr.log is not bounded",
+    )
+    notify: str | None = option(
+        "notify",
+        TEXT,
+        WATCH,
+        "shell command, run at the end and at an anomaly, with JSON on its stdin",
+        metavar="CMD",
+    )
+    notify_on: str | None = option(
+        "notify_on",
+        NOTICES,
+        WATCH,
+        f"what to be told of: {', '.join(NOTICE_KINDS)} (all)",
+        metavar="KINDS",
+    )
+    stdin: str = "null"  # or pipe, file: follows from what `stdin` was given
+
+    @property
+    def restarts(self) -> int | None:
+        """How many restarts are allowed; None: any number."""
+        policy, _, count = self.restart.partition(":")
+        if policy == "no":
+            return 0
+        return int(count) if count else None
+
+    @property
+    def restarts_after_success(self) -> bool:
+        """Whether an attempt that exited 0 is followed by another one too."""
+        return self.restart.partition(":")[0] == "always"
+
+
+def wanted_options() -> Iterator[Option]:
+    """Those that `wanted` keeps."""
+    return (option for option in OPTIONS.values() if option.field)

@@ -1,0 +1,1 @@
+"""Queues on disk, and the pure plan of who starts next."""

@@ -1,0 +1,1 @@
+"""Shims watch one another: what they do when one is gone."""

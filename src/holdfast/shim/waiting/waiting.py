@@ -1,0 +1,125 @@
+"""From `queued` to `admitted`: a shim that waits before it starts the command.
+
+The conditions hold one after the other: time, then other runs, then a slot of a queue. Nothing is
+forked before `admitted` is on disk. What a start and an end need is loaded before the wait: an
+upgrade of the files meanwhile mixes no versions.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.process.context import own_context
+from holdfast.process.oom import OomWatch
+from holdfast.run.conclusion import OWN_EXIT_CODE
+from holdfast.run.crashpoints import crash_point
+from holdfast.run.events import Kind
+from holdfast.run.facts import AttemptEnd
+from holdfast.shim.beginning import LOG_FLAGS
+from holdfast.shim.restarts import next_try_seconds
+from holdfast.shim.waiting.conditions import After, Moment
+from holdfast.shim.waiting.turn import Turn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.shim.supervisor import Supervisor
+    from holdfast.shim.waiting.conditions import Condition
+
+_SETTLE_SECONDS = 0.2  # between looks whether a full disk has taken the record
+
+
+class Waiting:
+    """The wait of one run."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        waits: dict[str, Any] = supervisor.spec.waits or {}
+        self._supervisor = supervisor
+        self._tries = 0
+        self._is_over = False  # admitted, cancelled, or a condition failed
+        self._conditions: list[Condition] = []
+        moment = Moment.of(supervisor.loop, waits, self.look)
+        if moment is not None:
+            self._conditions.append(moment)
+        for target in waits.get("after") or ():
+            self._conditions.append(After(supervisor, target, self.look, self._fail))
+        if waits.get("queue") is not None:
+            self._conditions.append(Turn(supervisor, waits, self.look))
+
+    def begin(self) -> None:
+        """Record that it waits, look once, and tell the launcher."""
+        supervisor = self._supervisor
+        supervisor.journal.record(Kind.QUEUED, context=own_context())
+        crash_point("shim.queued")
+        os.close(os.open(supervisor.directory.output_path, LOG_FLAGS, 0o600))
+        self.look()
+        supervisor.on_ready()
+        for begin in supervisor.on_waiting:
+            supervisor.guarded("begin", begin)
+
+    def close(self) -> None:
+        """The run has ended."""
+        self._is_over = True
+        for condition in self._conditions:
+            condition.close()
+
+    def move(self, priority: int | None, *, first: bool) -> None:
+        """To another place in the line. ValueError when it stands in none."""
+        turn = self._conditions[-1] if self._conditions else None
+        if self._is_over or not isinstance(turn, Turn):
+            raise ValueError("it does not wait in a queue")
+        turn.move(priority, first=first)
+        self.look()
+
+    def look(self) -> None:
+        """Does every condition hold? The first that does not wakes us when it may."""
+        while not self._is_over and self._may_go_on():
+            if not self._conditions:
+                self._admit()
+                return
+            if not self._conditions[0].holds():
+                return
+            self._conditions.pop(0).close()
+
+    def hold(self) -> None:
+        """The run is paused: others go past it."""
+        for condition in self._conditions:
+            if isinstance(condition, Turn):
+                condition.step_back()
+
+    def _may_go_on(self) -> bool:
+        supervisor = self._supervisor
+        return supervisor.stop_cause is None and supervisor.journal.facts.paused is None
+
+    def _admit(self) -> None:
+        self._is_over = True
+        if not self._supervisor.journal.facts.is_admitted:  # a turn has recorded it under the baton
+            self._supervisor.journal.record(Kind.ADMITTED)
+        crash_point("shim.admitted")
+        self._start()
+
+    def _start(self) -> None:
+        supervisor = self._supervisor
+        if supervisor.stop_cause is not None:
+            return
+        if not supervisor.journal.is_settled:
+            supervisor.loop.after("waiting", _SETTLE_SECONDS, self._start)
+            return
+        try:
+            supervisor.oom = OomWatch()  # what was killed before was not this command
+            supervisor.start_attempt()
+        except Exception as error:  # noqa: BLE001 - whatever it is, somebody has to end the run
+            self._tries += 1
+            delay = next_try_seconds(error, self._tries)
+            if delay is None or supervisor.attempt.number:
+                self._fail(f"the command could not be started: {error}")
+            else:
+                supervisor.journal.record_fault("start", error)
+                supervisor.loop.after("waiting", delay, self._start)
+
+    def _fail(self, why: str) -> None:
+        """It will never start."""
+        self._is_over = True
+        self._supervisor.attempt.end = AttemptEnd(failure_code=OWN_EXIT_CODE, evidence=why)
+        self._supervisor.finish()

@@ -1,0 +1,194 @@
+"""Puts a supervised run's watchers, observer, control socket and signals in place."""
+
+from __future__ import annotations
+
+from holdfast.errors import is_shortage
+from holdfast.options import WATCHED
+from holdfast.run.queueing.plan import MOST_PRIORITY
+from holdfast.shim.control import ControlServer
+from holdfast.shim.requests import Requests
+from holdfast.shim.rescue.neighbours import VERB, Neighbours
+from holdfast.shim.stdio import LogSize
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from holdfast.options import Wanted
+    from holdfast.shim.control import Client
+    from holdfast.shim.pty.terminal import Terminal
+    from holdfast.shim.supervisor import Supervisor
+    from holdfast.shim.watching.agent_watch import AgentWatch
+    from holdfast.shim.watching.output_watch import OutputWatch
+    from holdfast.shim.watching.watchers import Watcher
+
+
+def equip(supervisor: Supervisor) -> None:
+    """Called once per shim, before its loop runs; each piece may fail without harm to the run."""
+    supervisor.listen()
+    supervisor.guarded("notices", lambda: _notify(supervisor))
+    supervisor.until_done(lambda: _Parts(supervisor).attach())
+
+
+def serve(supervisor: Supervisor) -> None:
+    """Open the control socket; the loop answers."""
+    requests = Requests(supervisor)
+    if supervisor.spec.pty:
+        terminal = _terminal(supervisor)
+        requests.serve_terminal(terminal)
+        supervisor.after_ending.append(terminal.part)
+        supervisor.after_release.append(terminal.say_last_words)
+    neighbours = Neighbours(supervisor)
+    requests.verbs[VERB] = neighbours.told
+    server = ControlServer(supervisor.loop, supervisor.directory.path, requests.handle)
+    supervisor.on_running.append(neighbours.begin)
+    if supervisor.spec.waits is not None:
+        _serve_waiting(supervisor, requests, neighbours)
+    supervisor.after_ending.append(neighbours.close)
+    supervisor.journal.publish = server.publish
+    supervisor.after_ending.append(server.close)
+
+
+def _serve_waiting(supervisor: Supervisor, requests: Requests, neighbours: Neighbours) -> None:
+    from holdfast.run.queueing.waking import VERB as TURN
+
+    supervisor.on_waiting.append(neighbours.begin)
+    requests.verbs[TURN] = lambda client, _request: _take_turn(supervisor, client)
+    requests.verbs["requeue"] = lambda client, request: _move(supervisor, client, request)
+
+
+def _take_turn(supervisor: Supervisor, client: Client) -> None:
+    client.answer({"ok": True})
+    if supervisor.waiting is not None:
+        supervisor.waiting.look()
+
+
+def _move(supervisor: Supervisor, client: Client, request: dict[str, Any]) -> None:
+    priority = request.get("priority")
+    if priority is not None and (type(priority) is not int or abs(priority) > MOST_PRIORITY):
+        raise ValueError("priority is not a number that a queue has")
+    if supervisor.waiting is None:
+        raise ValueError("it does not wait in a queue")
+    supervisor.waiting.move(priority, first=request.get("first") is True)
+    client.answer({"ok": True})
+
+
+def _terminal(supervisor: Supervisor) -> Terminal:
+    from holdfast.shim.pty.terminal import Terminal
+
+    terminal = Terminal(supervisor)
+    supervisor.use_terminal = terminal.use
+    supervisor.before_ending.append(terminal.drain)
+    if supervisor.terminal is not None:
+        terminal.use(supervisor.terminal)
+    return terminal
+
+
+def _notify(supervisor: Supervisor) -> None:
+    command = supervisor.spec.wanted.notify
+    if command is not None:
+        from holdfast.shim.notify import Notifier
+
+        notifier = Notifier(supervisor, command)
+        supervisor.after_ending.append(notifier.ended)
+        supervisor.tell = notifier.tell
+
+
+class _Parts:
+    """All that watches one run: made as a whole, or not at all, before the supervisor has any."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        from holdfast.shim.observer import Observer
+
+        spec = supervisor.spec
+        self._supervisor = supervisor
+        self._observer = Observer(supervisor)
+        self._log = LogSize(supervisor, supervisor.journal.facts.attempt.log_start_byte)
+        asked = _asked_watchers(spec.wanted)
+        self._output: OutputWatch | None = None
+        is_read = spec.agent is not None or any(one.reads_output for one in asked)
+        if is_read or spec.wanted.log_max_bytes is not None:
+            self._output = _watch_output(supervisor, self._log)
+        self._watchers = {one.field: self._make(one) for one in asked}
+        self._agent = self._watch_agent() if spec.agent is not None else None
+
+    def _make(self, kind: type[Watcher]) -> Watcher:
+        value = getattr(self._supervisor.spec.wanted, kind.field)
+        return kind(self._supervisor, self._output, self._observer, value)
+
+    def _beginning(self, field: str) -> Callable[[], None]:
+        """Begin to watch by an option, with the value that it has then."""
+
+        def begin() -> None:
+            if field in self._watchers:
+                self._watchers[field].begin()
+
+        return begin
+
+    def adjust(self, fields: Iterable[str]) -> None:
+        """These options of the run have other values now: watch by those."""
+        supervisor = self._supervisor
+        asked = {one.field: one for one in _asked_watchers(supervisor.spec.wanted)}
+        for field in fields:
+            is_known = field in self._watchers
+            if is_known:
+                self._watchers.pop(field).end()
+            if field in asked:
+                self._watchers[field] = self._make(asked[field])
+                if is_known:
+                    supervisor.begin_again(self._watchers[field].begin)
+                else:
+                    supervisor.add_watchers([self._beginning(field)])
+
+    def _watch_agent(self) -> AgentWatch | None:
+        """None: its profile can't be read."""
+        from holdfast.shim.watching.agent_watch import AgentWatch
+
+        assert self._output is not None
+        try:
+            return AgentWatch(self._supervisor, self._output, str(self._supervisor.spec.agent))
+        except Exception as error:
+            if is_shortage(error):
+                raise
+            self._supervisor.journal.record_fault("agent", error)
+            return None
+
+    def attach(self) -> None:
+        """From here on they are called; at once, if the command runs already."""
+        supervisor, observer, output = self._supervisor, self._observer, self._output
+        supervisor.on_exit.append(observer.last_look)
+        supervisor.on_succession.append(observer.follow_heir)
+        supervisor.usage = observer.usage
+        supervisor.log_size = self._log.look  # each sample asks
+        if output is None:
+            supervisor.before_ending.append(self._log.last_look)
+        else:
+            supervisor.before_ending.append(output.drain)
+            supervisor.out_of_time.append(output.skip)
+        if self._agent is not None:
+            supervisor.on_restart.append(self._agent.attempt_over)
+            observer.sought = self._agent.sought
+            supervisor.before_ending.append(self._agent.last_look)
+        supervisor.adjust_watchers = self.adjust
+        supervisor.memory_bytes = observer.memory_bytes
+        begins = list(map(self._beginning, self._watchers))
+        begins.append(observer.begin)
+        if output is not None:
+            begins.append(output.begin)
+        supervisor.add_watchers(begins)
+
+
+def _asked_watchers(wanted: Wanted) -> list[type[Watcher]]:
+    """Most runs ask for none, and need not load them."""
+    if all(getattr(wanted, field) in (None, False) for field in WATCHED):
+        return []
+    from holdfast.shim.watching.watchers import asked_watchers
+
+    return asked_watchers(wanted)
+
+
+def _watch_output(supervisor: Supervisor, log: LogSize) -> OutputWatch:
+    from holdfast.shim.watching.output_watch import OutputWatch
+
+    return OutputWatch(supervisor, log)
