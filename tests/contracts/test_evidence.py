@@ -28,6 +28,17 @@ VIOLATIONS = [
     "said = str(event.get('evidence') or '')\nsaid.lower().count('gone')",
     "import re\nre.search('gone', info.evidence)",
     "match info.evidence:\n    case 'asked': pass",
+    "f'{info.evidence}'.endswith('kept')",
+    "('why: ' + info.evidence).endswith('kept')",
+    "(info.evidence if info else '').startswith('gone')",
+    "getattr(info, 'evidence').find('gone')",
+    "state = STATES[info.evidence]",
+    "state = STATES.get(info.evidence)",
+    "a, said = 1, info.evidence\nif 'gone' in said: pass",
+    "for said in standing.evidence:\n    if said.startswith('gone'): pass",
+    "gone = [said for said in standing.evidence if said.startswith('gone')]",
+    "is_long = len(info.evidence) > 80",
+    "is_new = (row.rule, row.evidence) not in known",
 ]
 
 INNOCENT = [
@@ -92,50 +103,74 @@ def find_decisions(source: str) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             asked = node.func.attr in _QUESTIONS and _is_evidence(node.func.value, aliases)
             given = any(_is_evidence(argument, aliases) for argument in node.args)
-            if asked or (given and node.func.attr in _MATCHERS):
+            if asked or (given and node.func.attr in (*_MATCHERS, "get")):
                 yield node.lineno, ast.unparse(node)
-        elif isinstance(node, ast.Subscript) and _is_evidence(node.value, aliases):
-            yield node.lineno, ast.unparse(node)
+        elif isinstance(node, ast.Subscript):
+            if _is_evidence(node.value, aliases) or _is_evidence(node.slice, aliases):
+                yield node.lineno, ast.unparse(node)
         elif isinstance(node, ast.Match) and _is_evidence(node.subject, aliases):
             yield node.lineno, ast.unparse(node.subject)
 
 
 def _aliases(tree: ast.Module) -> frozenset[str]:
     """Names that are given an evidence anywhere in the file, straight or through each other."""
+    given = [pair for node in ast.walk(tree) for pair in _given(node)]
     names: frozenset[str] = frozenset({WORD})
     while True:
-        more = set(names)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Assign) and _is_evidence(node.value, names):
-                more |= {one.id for one in node.targets if isinstance(one, ast.Name)}
-            elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)):
-                is_one = node.value is not None and _is_evidence(node.value, names)
-                more |= {node.target.id} if is_one and isinstance(node.target, ast.Name) else set()
+        more = names | {name for name, value in given if _is_evidence(value, names)}
         if more == names:
             return names
-        names = frozenset(more)
+        names = more
+
+
+def _given(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """Each name that the node sets, and what it is set to or taken from."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                yield from _matched(target, value)
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            yield from _matched(target, value)
+        case ast.NamedExpr(target=target, value=value):
+            yield from _matched(target, value)
+        case ast.For(target=target, iter=value) | ast.comprehension(target=target, iter=value):
+            yield from _matched(target, value)
+
+
+def _matched(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        for one, its in zip(target.elts, value.elts, strict=False):
+            yield from _matched(one, its)
 
 
 def _is_evidence(node: ast.expr, names: frozenset[str]) -> bool:
     """`evidence`, `x.evidence`, `x["evidence"]`, `x.get("evidence")`, and a text made of one."""
-    if isinstance(node, ast.Name):
-        return node.id in names
-    if isinstance(node, ast.Attribute):
-        return node.attr == WORD
-    if isinstance(node, ast.Subscript):
-        return _is_word(node.slice)
-    if isinstance(node, ast.BoolOp):
-        return any(_is_evidence(value, names) for value in node.values)
-    if isinstance(node, ast.NamedExpr):
-        return _is_evidence(node.value, names)
-    if isinstance(node, ast.Call):
-        return _gives_evidence(node, names)
+    match node:
+        case ast.Name(id=name):
+            return name in names
+        case ast.Attribute(attr=name):
+            return name == WORD
+        case ast.Subscript(slice=key):
+            return _is_word(key)
+        case ast.Call():
+            return _gives_evidence(node, names)
+        case ast.BoolOp(values=parts) | ast.JoinedStr(values=parts) | ast.Tuple(elts=parts):
+            return any(_is_evidence(part, names) for part in parts)
+        case ast.BinOp(left=one, right=other) | ast.IfExp(body=one, orelse=other):
+            return _is_evidence(one, names) or _is_evidence(other, names)
+        case ast.NamedExpr(value=value) | ast.FormattedValue(value=value):
+            return _is_evidence(value, names)
     return False
 
 
 def _gives_evidence(call: ast.Call, names: frozenset[str]) -> bool:
     if isinstance(call.func, ast.Name):
-        return call.func.id in ("str", "repr") and any(_is_evidence(a, names) for a in call.args)
+        if call.func.id == "getattr":
+            return any(_is_word(argument) for argument in call.args)
+        taken = call.func.id in ("str", "repr", "len")
+        return taken and any(_is_evidence(argument, names) for argument in call.args)
     if isinstance(call.func, ast.Attribute):
         if call.func.attr == "get":
             return bool(call.args) and _is_word(call.args[0])

@@ -301,6 +301,25 @@ def test_an_anomaly_that_only_the_events_have_is_told_once():
     assert [one.seconds for one in seen([], events, anomalies=rows).anomalies] == [0.9]
 
 
+def test_an_anomaly_is_known_by_rule_and_time_not_by_its_words():
+    facts = {"rule": "spin", "severity": "warning", "evidence": "busy"}
+    other = {**facts, "rule": "fd_leak"}
+    events = happened(
+        (1.0, Kind.ANOMALY_FIRED, {**facts, "evidence": "said otherwise"}),
+        (2.0, Kind.ANOMALY_FIRED, facts),  # its row was lost: the disk was full
+        (3.0, Kind.ANOMALY_FIRED, other),
+        (4.0, Kind.ANOMALY_FIRED, facts),
+    )
+    rows = [{**facts, "at": at(t), "boottime": BOOT + t} for t in (0.9, 3.9)]
+    found = seen([], events, anomalies=rows).anomalies
+    assert [(one.rule, one.seconds) for one in found] == [
+        ("spin", 0.9),
+        ("spin", 2.0),
+        ("fd_leak", 3.0),
+        ("spin", 3.9),
+    ]
+
+
 def test_a_refused_signal_to_somebody_unnamed_is_told():
     shot = {"at": at(1.0), "to": "garbage", "signal": "SIGKILL", "fate": "refused"}
     found = seen([], happened(), signals=[shot]).signals[0]

@@ -58,7 +58,7 @@ def _clock(text: str, zone: str | None, now: float) -> float | None:
     for form in ("%b %d, %Y %I:%M%p", "%I:%M%p", "%I%p", "%H:%M"):
         try:
             read = dt.datetime.strptime(plain, form)  # noqa: DTZ007  the zone is set below
-        except ValueError:
+        except ValueError:  # not of this form
             continue
         if "%Y" in form:
             return read.replace(tzinfo=today.tzinfo).timestamp()

@@ -59,7 +59,7 @@ def describe(identity: ProcessIdentity) -> dict[str, Any]:
                 "cmdline": procfs.command_line(identity.pid),
                 "state": seen.state.value,
             }
-        except (ProcessGone, ProcessUnreadable):
+        except (ProcessGone, ProcessUnreadable):  # the facts stay null
             pass
         if identity.verdict() is not Verdict.SAME:  # this may describe another
             facts = dict.fromkeys(facts)

@@ -322,7 +322,7 @@ class Channel:
             if pipe is not None:
                 try:
                     pipe.close()
-                except OSError:
+                except OSError:  # bytes for a program that is gone; the descriptor is closed
                     pass
         self._out = self._err = -1
         if self._program.poll() is None:

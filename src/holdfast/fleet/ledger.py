@@ -14,7 +14,13 @@ from holdfast.fleet.placement import NodeFacts, Placement
 from holdfast.lean import read_json
 from holdfast.process.clock import wall_clock
 from holdfast.record import Record
-from holdfast.run.atomic_files import atomic_write, encode, read_file
+from holdfast.run.atomic_files import (
+    atomic_write,
+    encode,
+    make_directory,
+    read_file,
+    remove_file,
+)
 from holdfast.run.locks import wait_for_lock
 from holdfast.run.names import is_id
 
@@ -229,10 +235,7 @@ class HomeLedger:
 
     def _prepare(self) -> None:
         for name in ("", *_FOLDERS):
-            try:
-                os.mkdir(f"{self._path}/{name}", 0o700)
-            except FileExistsError:
-                pass
+            make_directory(f"{self._path}/{name}")
 
     def _writing(self) -> HeldLock:
         self._prepare()
@@ -298,10 +301,7 @@ class HomeLedger:
         atomic_write(f"{self._path}/{name}", data, sync=sync)
 
     def _remove(self, name: str) -> None:
-        try:
-            os.unlink(f"{self._path}/{name}")
-        except FileNotFoundError:
-            pass
+        remove_file(f"{self._path}/{name}")
 
     def _text(self, name: str) -> str:
         try:

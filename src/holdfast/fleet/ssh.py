@@ -23,6 +23,7 @@ from holdfast.fleet.session import (
     tty_word,
 )
 from holdfast.manage.doctor.findings import missing, works
+from holdfast.run.atomic_files import make_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -196,10 +197,7 @@ def _socket_folder() -> str:
         path = f"{base}/holdfast-ssh"
     else:
         path = f"/tmp/holdfast-ssh-{os.geteuid()}"
-    try:
-        os.mkdir(path, 0o700)
-    except FileExistsError:
-        pass
+    make_directory(path)
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
         raise Unavailable(

@@ -23,6 +23,7 @@ from holdfast.manage.index_rows import (
     text_of,
 )
 from holdfast.manage.info import RunInfo
+from holdfast.run.atomic_files import remove_file
 from holdfast.run.locks import take_lock
 
 TYPE_CHECKING = False
@@ -365,7 +366,4 @@ def _is_damaged(error: sqlite3.Error) -> bool:
 
 def _remove(path: str) -> None:
     for suffix in ("", "-journal", "-wal", "-shm"):
-        try:
-            os.unlink(path + suffix)
-        except FileNotFoundError:
-            continue
+        remove_file(path + suffix)

@@ -341,7 +341,7 @@ def _with_suspects(home: Home, recovered: list[Recovered]) -> list[Recovered]:
             continue
         try:
             view = view_run(RunDirectory(home, run_id), members=False, closely=False)
-        except (LaterVersion, DamagedRecord, RunNotFound, OSError):
+        except (LaterVersion, DamagedRecord, RunNotFound, OSError):  # not known to have ended
             continue
         strange = suspects.of(run_id) if view.standing.state is State.ENDED else []
         if strange:

@@ -94,6 +94,6 @@ def _known(home: Home, run_ids: set[str]) -> set[str]:
     for run_id in run_ids:
         try:
             known |= fold(RunDirectory(home, run_id).read_events().events).named_tokens()
-        except (HoldfastError, OSError):
+        except (HoldfastError, OSError):  # what it recorded is shown as a suspect, at worst
             continue
     return known

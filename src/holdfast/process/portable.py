@@ -238,7 +238,7 @@ def _see_with_psutil(pid: int) -> _Seen:
             seen = _Seen(process, round(process.create_time() * 1_000_000), process.name())
             if process.status() != psutil.STATUS_ZOMBIE:
                 return seen
-    except psutil.ZombieProcess:
+    except psutil.ZombieProcess:  # said below
         pass
     except psutil.NoSuchProcess:
         raise _not_seen(pid) from None

@@ -79,11 +79,27 @@ def read_lines(path: str) -> list[dict[str, Any]]:
     for line in lines:
         try:
             document = read_json(str(line, "utf-8"))
-        except ValueError:
+        except ValueError:  # torn
             continue
         if isinstance(document, dict):
             documents.append(document)
     return documents
+
+
+def make_directory(path: str) -> None:
+    """Make a private directory, unless it is there."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        pass
+
+
+def remove_file(path: str) -> None:
+    """Remove a file, unless it is gone."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
 
 
 def sync_directory(path: str) -> None:

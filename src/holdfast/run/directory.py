@@ -10,7 +10,15 @@ import os
 
 from holdfast.errors import HoldfastError, InvalidName, LockBusy, RunNotFound
 from holdfast.lean import read_json
-from holdfast.run.atomic_files import append_line, atomic_write, encode, read_file, read_lines
+from holdfast.run.atomic_files import (
+    append_line,
+    atomic_write,
+    encode,
+    make_directory,
+    read_file,
+    read_lines,
+    remove_file,
+)
 from holdfast.run.checked_json import damaged
 from holdfast.run.event_log import EventLog, EventsRead, read_events
 from holdfast.run.home import Home
@@ -176,10 +184,7 @@ class RunDirectory:
 
     def drop_marker(self) -> None:
         """Nobody needs to look at this run any more."""
-        try:
-            os.unlink(self._marker)
-        except FileNotFoundError:
-            pass
+        remove_file(self._marker)
 
     def note_processes(self, tokens: list[str]) -> None:
         """Name who is supervised beside the directory too: whoever deletes that leaves this."""
@@ -219,10 +224,7 @@ class RunDirectory:
         self._note_below(self.rescued_path, rescued)
 
     def _note_below(self, path: str, other: RunDirectory) -> None:
-        try:
-            os.mkdir(path, 0o700)
-        except FileExistsError:
-            pass
+        make_directory(path)
         with open(f"{path}/{other.id}", "wb") as file:
             if other.home.path != self.home.path:
                 file.write(os.fsencode(other.home.path))

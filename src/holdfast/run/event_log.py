@@ -282,7 +282,7 @@ class EventLog:
         self._is_torn = True
         try:
             self._cut()
-        except OSError:
+        except OSError:  # it stays torn: the next write cuts first
             pass
         return False
 

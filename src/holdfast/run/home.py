@@ -14,6 +14,7 @@ import time
 from holdfast.errors import HomeUnusable
 from holdfast.process import procfs
 from holdfast.process.this_host import absolute, user_home
+from holdfast.run.atomic_files import make_directory, remove_file
 from holdfast.run.names import is_id
 
 TYPE_CHECKING = False
@@ -102,10 +103,7 @@ class Home:
                 os.makedirs(self.path, mode=0o700, exist_ok=True)
                 self.check()
             for name in _FOLDERS:
-                try:
-                    os.mkdir(f"{self.path}/{name}", 0o700)
-                except FileExistsError:
-                    pass
+                make_directory(f"{self.path}/{name}")
             if not os.access(self.runs_path, os.W_OK | os.X_OK):
                 raise _unusable(self.path, "can't be written to")
         except OSError as error:
@@ -155,10 +153,7 @@ class Home:
 
     def forget_ending(self, run_id: str) -> None:
         """That run is not among the recent ones."""
-        try:
-            os.unlink(f"{self.recent_path}/{run_id}")
-        except FileNotFoundError:
-            pass
+        remove_file(f"{self.recent_path}/{run_id}")
 
     def _recent(self) -> Iterator[tuple[str, float]]:
         for name in _names_in(self.recent_path):

@@ -119,7 +119,7 @@ def last_row(path: str) -> Row | None:
                 row = _row(line) if line else None
                 if row is not None:
                     return row
-    except OSError:
+    except OSError:  # no trace, or none that can be read
         pass
     return None
 

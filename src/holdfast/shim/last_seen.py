@@ -18,7 +18,7 @@ def last_seen_at(directory: RunDirectory, facts: RunFacts) -> str | None:
     for path in (directory.trace_path, directory.output_path, directory.stderr_path):
         try:
             status = os.stat(path)
-        except OSError:
+        except OSError:  # there is no such file: nothing was seen there
             continue
         if status.st_size:
             seen.append(iso_time(status.st_mtime))

@@ -98,6 +98,6 @@ def _hold_recorded(facts: RunFacts) -> dict[str, HeldProcess]:
         if identity is not None and identity.token not in held:
             try:
                 held[identity.token] = hold_here(identity)
-            except HoldfastError:
+            except HoldfastError:  # gone, or not proven: never signalled
                 continue
     return held

@@ -70,7 +70,7 @@ def _specs(home: Home, active: set[str]) -> Iterator[RunSpec]:
     for run_id in sorted({*active, *recent}, reverse=True)[:MOST_SPECS]:
         try:
             yield RunDirectory(home, run_id).read_spec()
-        except (HoldfastError, OSError):
+        except (HoldfastError, OSError):  # completion offers what can be read
             continue
 
 

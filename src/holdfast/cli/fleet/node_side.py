@@ -83,7 +83,7 @@ def _asked(words: list[str]) -> dict[str, Any]:
         asked = read_json(line.decode())
         if isinstance(asked, dict) and all(isinstance(word, str) for word in asked["words"]):
             return asked
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):  # refused below
         pass
     raise WrongUse("fleet relay: a submitter runs this, and says what to run")
 

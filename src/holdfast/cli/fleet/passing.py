@@ -110,7 +110,7 @@ def _status(run: RemoteRun, module: Module, args: Namespace) -> int:
             if reply.errors:
                 streams.complain(reply.errors)
             return int(reply.code)
-    except (NoAnswer, OtherNode):
+    except (NoAnswer, OtherNode):  # then what is known here is shown
         pass
     info: RunInfo = run_steps(look_steps(run._fleet, run.placement))
     if args.json:
@@ -198,7 +198,7 @@ def _forget_removed(remote: list[RemoteRun]) -> None:
     for run in remote:
         try:
             reply = run_steps(ask(run._fleet, run.placement, ["--json", "status", run.id]))
-        except Unavailable:
+        except Unavailable:  # it stays expected
             continue
         if reply.code == NotFound.exit_code:
             run._fleet.ledger.forget(run.id)

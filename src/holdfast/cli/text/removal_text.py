@@ -75,7 +75,7 @@ def _refuse_durations(words: list[str], runs: Runs) -> None:
         try:
             parse_duration(word)
             runs.get(word)
-        except InvalidOption:
+        except InvalidOption:  # no duration
             continue
         except RunNotFound:
             raise WrongUse(

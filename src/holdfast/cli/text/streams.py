@@ -81,7 +81,7 @@ def complain(text: str) -> None:
         try:
             sys.stderr.write(_harmless(text) + "\n")
             sys.stderr.flush()
-        except (OSError, ValueError):
+        except (OSError, ValueError):  # closed, or full: there is nowhere left to say it
             pass
 
 
@@ -141,7 +141,7 @@ def abandon_output() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError):  # there is no stdout to discard
         pass
 
 

@@ -12,7 +12,6 @@ import signal
 import tempfile
 import threading
 
-from holdfast.errors import ProcessGone, ProcessUnreadable
 from holdfast.manage.doctor.findings import DoctorFinding, failed, missing, works
 from holdfast.process import libc, pidfd, procfs, this_host
 from holdfast.process.clock import boottime
@@ -239,10 +238,9 @@ def hidden_processes() -> DoctorFinding:
     """Whether a process that exists, PID 1, can be looked at."""
     try:
         os.close(os.pidfd_open(1))
-        procfs.read_stat(1)
-    except (ProcessGone, ProcessUnreadable):
-        without = "other users' processes are hidden in /proc; an inode still tells them apart"
-        return missing("hidepid", without)
     except OSError as error:
         return missing("hidepid", f"PID 1 can't be opened: {error.strerror}")
+    if procfs.stat_or_none(1) is None:
+        without = "other users' processes are hidden in /proc; an inode still tells them apart"
+        return missing("hidepid", without)
     return works("hidepid", "nothing in /proc is hidden from us")

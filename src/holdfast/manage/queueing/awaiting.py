@@ -6,6 +6,7 @@ import os
 
 from holdfast.errors import HoldfastError, Refused
 from holdfast.manage.state import read_facts
+from holdfast.run.atomic_files import make_directory
 from holdfast.run.directory import RunDirectory
 from holdfast.run.names import is_id
 
@@ -18,10 +19,7 @@ def note_awaited(directory: RunDirectory, waiter_id: str) -> None:
     """Tell a run that another waits for its end."""
     path = f"{directory.path}/awaited"
     try:
-        try:
-            os.mkdir(path, 0o700)
-        except FileExistsError:
-            pass
+        make_directory(path)
         os.close(os.open(f"{path}/{waiter_id}", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except FileNotFoundError:
         return  # it was removed: whoever asks next sees that

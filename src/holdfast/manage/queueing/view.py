@@ -215,7 +215,7 @@ def _not_in_line(queue: Queue, shown: set[str]) -> list[Json]:
             if waits is None or str(waits.get("queue")).lower() != queue.name.lower():
                 continue
             described = describe_queue(view_run(directory, members=False, closely=False)) or {}
-        except (HoldfastError, OSError):
+        except (HoldfastError, OSError):  # its queue is not known: `ls` lists it as unknown
             continue
         reason = described.get("waits_for")
         if reason is not None and reason["kind"] != "slot":

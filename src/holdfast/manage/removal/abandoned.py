@@ -74,7 +74,7 @@ def read_abandoned(home: Home) -> list[Abandoned]:
     for document in read_lines(home.abandoned_path):
         try:
             found.append(Abandoned.from_json(document))
-        except HoldfastError:
+        except HoldfastError:  # a damaged line
             continue
     return found
 

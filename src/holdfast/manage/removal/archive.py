@@ -11,7 +11,7 @@ import stat
 from holdfast.manage.removal.remove import Names, Removed, remove_run
 from holdfast.manage.removal.sparse import add_trimmed
 from holdfast.record import Record
-from holdfast.run.atomic_files import sync_directory
+from holdfast.run.atomic_files import make_directory, sync_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,10 +56,7 @@ def archive_path(directory: RunDirectory) -> str:
 def _pack(directory: RunDirectory, path: str) -> None:
     import tarfile
 
-    try:
-        os.mkdir(directory.home.archive_path, 0o700)
-    except FileExistsError:
-        pass
+    make_directory(directory.home.archive_path)
     temporary = f"{path}.{os.urandom(4).hex()}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:

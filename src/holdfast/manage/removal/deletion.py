@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import stat
 
+from holdfast.run.atomic_files import make_directory
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.run.home import Home
@@ -18,10 +20,7 @@ _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 def take_out(home: Home, path: str) -> str:
     """One rename: from here on it is not there. The name that it has in `removed`."""
-    try:
-        os.mkdir(home.removed_path, 0o700)
-    except FileExistsError:
-        pass
+    make_directory(home.removed_path)
     removed = f"{os.path.basename(path)}.{os.urandom(4).hex()}"
     os.rename(path, f"{home.removed_path}/{removed}")
     return removed
@@ -43,7 +42,7 @@ def delete(home: Home, name: str) -> None:
             shutil.rmtree(name, ignore_errors=True, dir_fd=removed)
         else:
             os.unlink(name, dir_fd=removed)
-    except OSError:
+    except OSError:  # the next removal tries again
         pass
     finally:
         os.close(removed)
@@ -58,6 +57,6 @@ def size_of(path: str) -> int:
         for name in files:
             try:
                 total += os.lstat(f"{folder}/{name}").st_blocks * 512
-            except OSError:
+            except OSError:  # removed meanwhile
                 continue
     return total

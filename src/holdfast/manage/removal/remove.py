@@ -261,7 +261,7 @@ def _forget(
         try:
             older = _release_name(directory, name, names)
             _release_key(directory, key)
-        except (LockBusy, OSError):
+        except (LockBusy, OSError):  # the claim dangles, as said above
             pass
     crash_point("remover.unnamed")
     return older

@@ -6,6 +6,7 @@ Words only; nothing is concluded here. Texts are one line each, and secrets are 
 from __future__ import annotations
 
 import enum
+from collections import Counter
 
 from holdfast.manage.report.runclock import boot_of, identity_of
 from holdfast.process.signals import signal_name
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
     Words = tuple[str, object]  # a label and what there is to say about it
     Marker = tuple["MarkKind", Callable[[Json], Words | None]]
+
+_TIME_ROUNDING_SECONDS = 0.01  # a row's time has three places, an event's six
 
 
 class MarkKind(enum.StrEnum):
@@ -179,15 +182,27 @@ _MARKS: dict[Kind, Marker] = {
 
 
 def anomaly_rows(material: Material, clock: RunClock) -> tuple[AnomalyRow, ...]:
-    """From the anomalies' own file, which names the process; and any that only the events have."""
-    found = [_anomaly(row, row.get("boottime"), clock) for row in material.anomalies]
-    known = {(row.rule, row.evidence) for row in found}
-    for event in material.events:
-        if event.kind is Kind.ANOMALY_FIRED:
-            row = _anomaly({**event.facts, "at": event.at}, event.boottime, clock)
-            if (row.rule, row.evidence) not in known:
-                found.append(row)
-    return tuple(sorted(found, key=lambda row: row.seconds))
+    """From the anomalies' own file, which names the process; and any that only the events have.
+
+    Each row is followed by the event of the same rule. An event that follows none has lost its row.
+    """
+    rows = [_anomaly(row, row.get("boottime"), clock) for row in material.anomalies]
+    events = [
+        _anomaly({**event.facts, "at": event.at}, event.boottime, clock)
+        for event in material.events
+        if event.kind is Kind.ANOMALY_FIRED
+    ]
+    line = [(row.seconds, False, row) for row in rows]
+    line += [(row.seconds + _TIME_ROUNDING_SECONDS, True, row) for row in events]
+    unfollowed: Counter[str] = Counter()
+    for _, is_event, row in sorted(line, key=lambda entry: entry[:2]):
+        if not is_event:
+            unfollowed[row.rule] += 1
+        elif unfollowed[row.rule]:
+            unfollowed[row.rule] -= 1
+        else:
+            rows.append(row)
+    return tuple(sorted(rows, key=lambda row: row.seconds))
 
 
 def _anomaly(facts: Json, boottime: object, clock: RunClock) -> AnomalyRow:

@@ -179,7 +179,7 @@ def window() -> dict[str, int]:
     for fd in (1, 0, 2):
         try:
             size = os.get_terminal_size(fd)
-        except OSError:
+        except OSError:  # not a terminal
             continue
         if size.lines and size.columns:
             return {"rows": size.lines, "columns": size.columns}

@@ -92,7 +92,7 @@ def find_user(home: Home, worktree: Worktree) -> str | None:
     for run_id in home.run_ids(active=True):
         try:
             spec = RunDirectory(home, run_id).read_spec()
-        except (HoldfastError, OSError):
+        except (HoldfastError, OSError):  # where it was started can't be known
             continue
         its_place = os.path.realpath(spec.cwd) + "/"
         if run_id != os.path.basename(worktree.path) and its_place.startswith(inside):

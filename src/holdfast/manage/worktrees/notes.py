@@ -13,7 +13,7 @@ from holdfast.lean import read_json
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.verdict import Verdict
 from holdfast.record import Record
-from holdfast.run.atomic_files import atomic_write, encode
+from holdfast.run.atomic_files import atomic_write, encode, remove_file
 from holdfast.run.directory import RunDirectory
 from holdfast.run.names import is_id
 
@@ -73,10 +73,7 @@ def read_note(home: Home, run_id: str) -> Worktree | None:
 
 def forget_note(home: Home, run_id: str) -> None:
     """It is gone."""
-    try:
-        os.unlink(_note_path(home, run_id))
-    except FileNotFoundError:
-        pass
+    remove_file(_note_path(home, run_id))
 
 
 def is_being_made(home: Home, run_id: str) -> bool:

@@ -6,6 +6,8 @@ Pure. The rules themselves, each with its thresholds: `run/anomalies/resource_ru
 
 from __future__ import annotations
 
+import abc
+
 from holdfast.lean import StrEnum
 from holdfast.record import Record
 
@@ -71,7 +73,7 @@ class RuleHit(Record):
     comm: str | None = None
 
 
-class Rule:
+class Rule(abc.ABC):
     """One rule. `look` says whether its condition holds; `AnomalyWatch` fires it once an episode.
 
     Its thresholds are attributes of the class.
@@ -88,13 +90,13 @@ class Rule:
         """Rows describe another process from here on: forget."""
         self.__init__()  # type: ignore[misc]
 
+    @abc.abstractmethod
     def knows(self, row: Row) -> bool:
         """Whether the row has what the rule needs."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def look(self, row: Row) -> RuleHit | None:
         """The condition. `self.active`: it held before, so that a lower bar ends the episode."""
-        raise NotImplementedError
 
     def anomaly(self, row: Row, found: RuleHit) -> Anomaly:
         """What fires, once an episode."""

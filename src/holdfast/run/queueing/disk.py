@@ -20,7 +20,13 @@ from holdfast.process.identity import ProcessIdentity
 from holdfast.process.verdict import Verdict
 from holdfast.record import Record
 from holdfast.run import conclusion
-from holdfast.run.atomic_files import atomic_write, encode, read_file
+from holdfast.run.atomic_files import (
+    atomic_write,
+    encode,
+    make_directory,
+    read_file,
+    remove_file,
+)
 from holdfast.run.checked_json import damaged
 from holdfast.run.directory import RunDirectory
 from holdfast.run.lifecycle import fold
@@ -67,10 +73,7 @@ class Queue:
     def make(self) -> None:
         """Make what is missing."""
         for path in (self.home.queues_path, self.path, self.waiting_path, self.active_path):
-            try:
-                os.mkdir(path, 0o700)
-            except FileExistsError:
-                pass
+            make_directory(path)
 
     def exists(self) -> bool:
         return os.path.isdir(self.waiting_path)
@@ -121,17 +124,17 @@ class Queue:
         fd = os.open(self._waiting(order, run_id), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.close(fd)
         self._leave_other_places(order, run_id)
-        _unlink(f"{self.active_path}/{run_id}")
+        remove_file(f"{self.active_path}/{run_id}")
 
     def leave(self, run_id: str) -> None:
         """The run neither waits nor has a slot any more."""
         self._leave_other_places("", run_id)
-        _unlink(f"{self.active_path}/{run_id}")
+        remove_file(f"{self.active_path}/{run_id}")
 
     def _leave_other_places(self, order: str, run_id: str) -> None:
         for other, waiting in self.waiting():
             if waiting == run_id and other != order:
-                _unlink(self._waiting(other, run_id))
+                remove_file(self._waiting(other, run_id))
 
     def _waiting(self, order: str, run_id: str) -> str:
         return f"{self.waiting_path}/{order}.{run_id}"
@@ -153,7 +156,7 @@ class Queue:
     def _is_in_use(self, run_id: str) -> bool:
         slot = slot_of(RunDirectory(self.home, run_id))
         if slot is Slot.FREE:
-            _unlink(f"{self.active_path}/{run_id}")
+            remove_file(f"{self.active_path}/{run_id}")
         elif slot is Slot.UNUSED:
             order = current_order(RunDirectory(self.home, run_id))
             try:
@@ -209,10 +212,3 @@ def _is_usable(settings: QueueSettings) -> bool:
     limit: object = settings.limit
     is_limit = type(limit) is int and 1 <= limit <= _MOST_LIMIT
     return is_limit and type(settings.paused) is bool
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        pass

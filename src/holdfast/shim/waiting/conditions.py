@@ -160,7 +160,7 @@ class After:
                 return
         except BlockingIOError:
             return
-        except OSError:
+        except OSError:  # as if it had hung up
             pass
         self._hang_up()
         self._look()
