@@ -253,8 +253,8 @@ def test_no_result_says_why(holdfast, runs):
 def test_usage_adds_up_what_is_known(holdfast, runs):
     for name, cost, tags in (("a", 0.25, {"team": "x"}), ("b", 0.5, {"team": "x", "y": "1"})):
         run = _end(runs, "true", name=name, tags=tags)
-        append_events(run, {"kind": "usage_read", "tokens_in": 1000, "cost_usd": cost})
         rewrite_spec(run, agent="claude")
+        append_events(run, {"kind": "usage_read", "tokens_in": 1000, "cost_usd": cost})
     _end(runs, "true", name="c")
     total = holdfast("usage", "--json", expect=0).json["total"]
     assert total["runs"] == 3

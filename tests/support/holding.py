@@ -14,7 +14,7 @@ from tests.support.waiting import open_for_reader
 SHIM = Path(__file__).parents[2] / "src/holdfast/shim"
 _NAMED = re.compile(
     r"(?:loop\.(?:watch_exit|watch|after_awake|after|at)\("
-    r"(?:\s*[\w.]+,)?(?:\s*READ[ |WRITE]*,)?\s*f?|timer: ClassVar\[str\] = )"
+    r"(?:\s*[\w.]+,)?(?:\s*READ[ |WRITE]*,)?\s*f?|timer(?:: ClassVar\[str\])? = )"
     r'"([a-z ]+?) ?["{]'
 )
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from holdfast.manage.run import Run
 from holdfast.process.identity import ProcessIdentity
+from holdfast.run.lifecycle import fold
+from holdfast.run.usage.kept import add_line, usage_line
 
 Json = dict[str, Any]
 
@@ -48,6 +50,15 @@ def append_events(run: Run, *events: Json) -> None:
     after = {**last, "seq": seq + len(events) + 1}
     lines = [json.dumps(event) + "\n" for event in (*before, *added, after)]
     Path(run.directory.events_path).write_text("".join(lines))
+    _keep_usage(run)
+
+
+def _keep_usage(run: Run) -> None:
+    """The line that is kept of an ended run says what its record says."""
+    directory = run.directory
+    facts = fold(directory.read_events().events)
+    if facts.has_ended:
+        add_line(directory.home, usage_line(directory.id, directory.read_spec(), facts))
 
 
 def iso(seconds_from_now: float) -> str:

@@ -78,6 +78,7 @@ ELSEWHERE = {
     "adoption": "test_an_adopter_that_is_held_up_reads_the_exit_first",
     "restart": "test_a_restart_that_is_held_up_is_done",
     "rival exit": "an exit as the root's, of a run that has two",
+    "usage": "a timer that records what was used, as the output's",
     "transcript": "a timer that reads a file, as the output's",
     "redraw": "a timer that sets the size of a terminal",
     "stdin": "a timer that writes what a pipe had no room for",

@@ -39,7 +39,6 @@ class Attempt:
         self.workload = workload  # only when it is not the root
         self.root_is_child = root_is_child  # of this shim
         self.began = boottime()
-        self.is_running = False  # we saw the exec
         self.shells: tuple[ProcessIdentity, ...] = ()  # those of the chain that are `sh -c`
         self.is_cleared = False  # what was left of its tree has been stopped
         self._supervisor = supervisor

@@ -135,11 +135,9 @@ def supervise(supervisor: Supervisor, *, after_seconds: float = 0.0) -> None:
     _forget_the_launcher()
     from holdfast.shim.wiring import equip
 
-    supervisor.on_running.append(_settle)
     supervisor.on_waiting.append(_settle)
     equip(supervisor)
-    if supervisor.attempt.is_running:
-        supervisor.begin_watching()
+    supervisor.add_watchers([_settle])
     loop.run()
 
 

@@ -153,7 +153,6 @@ class Supervisor:
         self.on_ready()
         crash_point("shim.ready")
         self.attempt.watch()
-        self.attempt.is_running = True
         self.begin_watching()
 
     def listen(self) -> None:
