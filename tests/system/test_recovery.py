@@ -14,7 +14,7 @@ from holdfast.run.facts import State
 from tests.support import recovery_scenes
 from tests.support.features import needs
 from tests.support.kernel_lab import Place, run_in
-from tests.support.recovering import kill, kill_shim, known, orphan, recovered, wait_gone
+from tests.support.recovering import kill, kill_shims, known, orphan, recovered, wait_gone
 from tests.support.running import events_of, run_of, stop
 from tests.support.waiting import eventually
 
@@ -123,8 +123,7 @@ def test_many_orphans_are_adopted_side_by_side(holdfast):
     names = [f"run-{number}" for number in range(12)]
     for name in names:
         holdfast("run", "-n", name, "sleep", "600", expect=0)
-    for name in names:
-        kill_shim(name)
+    kill_shims(*names)
     told = recovered(holdfast)
     assert {one["action"] for one in told.values()} == {"adopted"}
     assert sorted(told) == sorted(names)
