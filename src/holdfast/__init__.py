@@ -42,12 +42,14 @@ if TYPE_CHECKING:
     from holdfast.manage.reading.events import Event
     from holdfast.manage.recovery import Recovered
     from holdfast.manage.removal.archive import Archived
+    from holdfast.manage.removal.discarding import Discarded
     from holdfast.manage.removal.remove import Removed
     from holdfast.manage.removal.retention import Cleaned
     from holdfast.manage.report.report import Report
     from holdfast.manage.run import Run
     from holdfast.manage.runs import Runs
     from holdfast.manage.usage.totals import Usage, UsageTotal
+    from holdfast.manage.worktrees.changes import ChangedFile, Diff
     from holdfast.process.identity import ProcessIdentity
     from holdfast.process.pidfile import PidFile
     from holdfast.process.signals import Delivery, Fate, send_signal
@@ -66,11 +68,14 @@ _HOMES = {
     "Archived": "manage.removal.archive",
     "AsyncRun": "manage.aio",
     "AsyncRuns": "manage.aio",
+    "ChangedFile": "manage.worktrees.changes",
     "Chunk": "run.output",
     "Cleaned": "manage.removal.retention",
     "Cleanup": "process.tree_stop",
     "Delivery": "process.signals",
     "Diagnosis": "manage.doctor.checks",
+    "Diff": "manage.worktrees.changes",
+    "Discarded": "manage.removal.discarding",
     "DoctorFinding": "manage.doctor.findings",
     "EndedBy": "run.outcomes",
     "Event": "manage.reading.events",
@@ -118,11 +123,14 @@ __all__ = [
     "Archived",
     "AsyncRun",
     "AsyncRuns",
+    "ChangedFile",
     "Chunk",
     "Cleaned",
     "Cleanup",
     "Delivery",
     "Diagnosis",
+    "Diff",
+    "Discarded",
     "DoctorFinding",
     "EndedBy",
     "Event",

@@ -49,7 +49,7 @@ ALIVE = {
 # figures of a row, by argparse, by ctypes, by the C scanner.
 READ_ELSEWHERE = {
     *("RunInfo", "Wanted", "SharedFigures", "ProcessSample", "TreeFigures", "QuickParser"),
-    *("_Int", "_Int64", "_Function", "_Scanning"),
+    *("_Int", "_Int64", "_Function", "_Scanning", "ChangedFile"),
 }
 
 

@@ -34,6 +34,7 @@ def use_the_library() -> dict[str, Any]:
     second.wait()
     facts["rerun"] = second.output().decode()
     facts["resume"] = _error(second.resume)
+    facts["diff"] = [_error(second.diff), _error(second.discard)]
     facts["removed"] = second.remove().evidence != ""
     facts["gone"] = _error(lambda: runs.get(second.id))
     facts["archived"] = run.id in os.path.basename(run.archive().path)

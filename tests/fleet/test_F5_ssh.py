@@ -59,6 +59,7 @@ def test_F5_the_library_has_every_method_of_a_run(submitter):
         "report": [True, True],
         "rerun": "one\ngot z\n",
         "resume": "refused",
+        "diff": ["refused", "refused"],
         "removed": True,
         "gone": "run-not-found",
         "archived": True,

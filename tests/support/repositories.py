@@ -37,10 +37,11 @@ class Repository:
         repository.commit("sub/file", "one\n")
         return repository
 
-    def git(self, *words: object, check: bool = True) -> str:
+    def git(self, *words: object, check: bool = True, stdin: str | None = None) -> str:
         done = subprocess.run(
             ["git", "-C", str(self.path), *map(str, words)],
             env={**os.environ, **_IDENTITY},
+            input=stdin,
             capture_output=True,
             text=True,
             check=False,

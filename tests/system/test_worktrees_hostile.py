@@ -146,9 +146,24 @@ def test_a_removal_runs_no_program_of_the_repository(holdfast, worktree, traps, 
     for name in ("GIT_EXTERNAL_DIFF", "GIT_SSH_COMMAND", "GIT_PAGER", "GIT_ASKPASS"):
         monkeypatch.setenv(name, traps.program(name))
     holdfast("clean", "--keep", "0", "--dry-run", expect=0)
-    holdfast("rm", "a", expect=0)
-    assert traps.ran == []
+    for words in (["diff"], ["diff", "--stat"], ["status"], ["discard", "--dry-run"], ["rm"]):
+        holdfast(*words, "a", expect=0)
+        assert traps.ran == [], words
     assert not worktree.path.exists(), "nothing was in it that would be lost"
+
+
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_a_diff_runs_no_program_of_the_repository(holdfast, worktree, traps, plant):
+    (worktree.path / "sub" / "file").write_text("two\n")
+    (worktree.path / "new").write_text("three\n")
+    plant(worktree, traps)
+    traps.forget()
+    text = holdfast("diff", "a", expect=0).stdout
+    assert "+two\n" in text
+    assert "+three\n" in text
+    assert holdfast("status", "a", "--json").json["worktree"]["changes"]["files"] == 2
+    holdfast("discard", "a", expect=0)
+    assert traps.ran == []
 
 
 def test_the_traps_spring_when_git_is_asked_without_care(worktree, traps):
@@ -158,6 +173,10 @@ def test_the_traps_spring_when_git_is_asked_without_care(worktree, traps):
     traps.forget()
     worktree.git("status", "--porcelain")
     assert {"fsmonitor", "clean"} <= set(traps.ran)
+    plant_other_programs(worktree, traps)
+    (worktree.path / "sub" / "file").write_text("two\n")
+    worktree.git("diff", check=False)
+    assert {"diff.external", "diff.x.command"} & set(traps.ran)
 
 
 def test_a_changed_file_with_a_filter_is_still_found(holdfast, worktree, traps):
@@ -201,6 +220,10 @@ def test_a_repository_inside_is_not_looked_into(holdfast, worktree, traps):
     make_git_doubt(inner)
     traps.forget()
     assert "inner in " in holdfast("rm", "a", expect=4).stdout
+    (inner.path / "sub" / "file").write_text("two\n")
+    (worktree.path / "new").write_text("x\n")
+    holdfast("diff", "a", expect=0)
+    holdfast("status", "a", expect=0)
     assert traps.ran == []
     assert (inner.path / "sub" / "file").exists()
 

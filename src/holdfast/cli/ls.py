@@ -16,9 +16,11 @@ from holdfast.run.home import Home
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterable
 
     from holdfast.cli.arguments.parser import Parser
     from holdfast.fleet.listing import FleetOverview
+    from holdfast.manage.info import RunInfo
 
 _EPILOG = """\
 RUN is a name (all runs of that name), an id or its beginning, or a quoted glob such as 'train-*':
@@ -76,7 +78,7 @@ def run(args: Namespace) -> int:
 def print_runs(shown: Overview | FleetOverview, args: Namespace) -> None:
     """As JSON, as names, or as a table."""
     if args.json:
-        streams.say_json_list("runs", (info.to_json() for info in shown))
+        streams.say_json_list("runs", (info.to_json() for info in _with_changes(shown)))
     elif args.quiet:
         for name in dict.fromkeys(info.name or info.id for info in shown):
             streams.say(name)
@@ -85,6 +87,19 @@ def print_runs(shown: Overview | FleetOverview, args: Namespace) -> None:
         streams.say(shown.summary())
         for hint in shown.hints():
             streams.complain(f"hint: {printable(hint)}")
+
+
+def _with_changes(shown: Overview | FleetOverview) -> Iterable[RunInfo]:
+    """Worktree runs of this home with what they changed, as far as that is told at once."""
+    counting = None
+    for info in shown:
+        if info.worktree is None:
+            yield info
+            continue
+        from holdfast.manage.worktrees.changes import Counting
+
+        counting = counting or Counting(Home.locate())
+        yield counting.add_to(info)
 
 
 def _limit(text: str | None) -> int | None:

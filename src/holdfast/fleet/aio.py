@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.fleet.remote import RemoteOutput
+from holdfast.fleet.remote_output import RemoteOutput
 from holdfast.manage.aio import AsyncRun, run_steps_async
 from holdfast.manage.reading.output_stream import Lines
 
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from holdfast.manage.changing.adjusting import Adjusted
     from holdfast.manage.info import RunInfo
     from holdfast.manage.removal.archive import Archived
+    from holdfast.manage.removal.discarding import Discarded
     from holdfast.manage.removal.remove import Removed
     from holdfast.manage.report.report import Report
+    from holdfast.manage.worktrees.changes import Diff
     from holdfast.process.tree_stop import Cleanup
     from holdfast.run.output import Chunk
 
@@ -96,6 +98,14 @@ class AsyncRemoteRun(AsyncRun):
     ) -> Removed:
         """Remove an ended run from its node, and from the ledger: its key is free."""
         return await run_steps_async(self._plain._remove_steps(stop, force, discard_worktree))
+
+    async def diff(self, *, stat: bool = False, name_only: bool = False) -> Diff:
+        """What a worktree run changed since its base commit, on its node."""
+        return await run_steps_async(self._plain._diff_steps(stat, name_only))
+
+    async def discard(self, *, dry_run: bool = False) -> Discarded:
+        """Give up what a worktree run changed, on its node."""
+        return await run_steps_async(self._plain._discard_steps(dry_run))
 
     async def archive(self) -> Archived:
         """Pack an ended run into a tar.gz in its node's home, and remove it there."""

@@ -7,9 +7,9 @@ Nothing is guessed: what the node does not answer is raised as NoAnswer (exit 6)
 from __future__ import annotations
 
 from holdfast.errors import HoldfastError, NoAnswer, WrongUse
-from holdfast.fleet.placer import NodeCall
-from holdfast.fleet.reaching import ask, ask_json, look_steps, open_channel
+from holdfast.fleet.reaching import ask, ask_json, look_steps
 from holdfast.fleet.remote_info import info_from_node
+from holdfast.fleet.remote_output import AGAIN_SECONDS, LONGEST_AGAIN_SECONDS, RemoteOutput
 from holdfast.fleet.remote_report import RemoteReport
 from holdfast.fleet.request import RESUME, FleetRequest
 from holdfast.fleet.session import error_of
@@ -19,7 +19,6 @@ from holdfast.options import OPTIONS
 from holdfast.process.clock import boottime
 from holdfast.process.tree_stop import Cleanup
 from holdfast.run.directory import RunDirectory
-from holdfast.run.output import Chunk
 from holdfast.run.units import seconds_given
 
 TYPE_CHECKING = False
@@ -36,11 +35,12 @@ if TYPE_CHECKING:
     from holdfast.manage.info import RunInfo
     from holdfast.manage.operations import Steps
     from holdfast.manage.removal.archive import Archived
+    from holdfast.manage.removal.discarding import Discarded
     from holdfast.manage.removal.remove import Removed
     from holdfast.manage.report.report import Report
+    from holdfast.manage.worktrees.changes import Diff
+    from holdfast.run.output import Chunk
 
-_AGAIN_SECONDS = 1.0  # until a node that did not answer is asked again; then longer
-_LONGEST_AGAIN_SECONDS = 15.0
 _STOP_SECONDS = 60.0  # beyond the grace
 
 
@@ -183,7 +183,7 @@ class RemoteRun(Run):
 
     def _wait_steps(self, timeout: float | str | None) -> Steps[RunInfo]:
         deadline = None if timeout is None else boottime() + seconds_given(timeout, "timeout")
-        pause = _AGAIN_SECONDS
+        pause = AGAIN_SECONDS
         while True:
             left = None if deadline is None else max(0.0, deadline - boottime())
             words = ["wait", self.id, *([] if left is None else ["--timeout", f"{left:.3f}"])]
@@ -202,7 +202,7 @@ class RemoteRun(Run):
             if deadline is not None and boottime() >= deadline:
                 return info
             yield Wait((), pause if deadline is None else min(pause, deadline - boottime()))
-            pause = min(pause * 2, _LONGEST_AGAIN_SECONDS)
+            pause = min(pause * 2, LONGEST_AGAIN_SECONDS)
 
     def output(self, since_byte: int = 0, tail: int | None = None) -> bytes:
         """What the run has written so far: from a byte on, or its last lines."""
@@ -284,6 +284,31 @@ class RemoteRun(Run):
             tuple(row.get("older") or ()),
         )
 
+    def diff(self, *, stat: bool = False, name_only: bool = False) -> Diff:
+        """What a worktree run changed since its base commit, on its node."""
+        diff: Diff = run_steps(self._diff_steps(stat, name_only))
+        return diff
+
+    def _diff_steps(self, stat: bool, name_only: bool) -> Steps[Diff]:
+        from holdfast.manage.worktrees.changes import Diff
+
+        flags = {"--stat": stat, "--name-only": name_only}
+        words = ["diff", self.id, *(flag for flag, wanted in flags.items() if wanted)]
+        return Diff.from_json((yield from self._ask(words, seconds=600.0)).document)
+
+    def discard(self, *, dry_run: bool = False) -> Discarded:
+        """Give up what a worktree run changed, on its node."""
+        discarded: Discarded = run_steps(self._discard_steps(dry_run))
+        return discarded
+
+    def _discard_steps(self, dry_run: bool) -> Steps[Discarded]:
+        from holdfast.manage.removal.discarding import Discarded
+
+        words = ["discard", "--yes", self.id, *(["--dry-run"] if dry_run else [])]
+        said = (yield from self._ask(words, seconds=600.0)).document
+        path, branch, given_up = said["path"], said["branch"], tuple(said["given_up"])
+        return Discarded(self.id, said["name"], path, branch, given_up)
+
     def archive(self) -> Archived:
         """Pack an ended run into a tar.gz in its node's home, and remove it there."""
         archived: Archived = run_steps(self._archive_steps())
@@ -308,52 +333,6 @@ class RemoteRun(Run):
     def report(self) -> Report:
         """What it used over time, as its node has it."""
         return RemoteReport(self._fleet, self.placement)  # type: ignore[return-value]
-
-
-class RemoteOutput:
-    """A run's output over a link that may be cut: it is asked for again, from where it was."""
-
-    def __init__(self, run: RemoteRun, at_byte: int) -> None:
-        self._run = run
-        self._at_byte = at_byte
-        self._channel: Any = None
-
-    def next_chunk(self) -> Steps[Chunk | None]:
-        """What was written next; None: the run is over, and all of it was given."""
-        pause = _AGAIN_SECONDS
-        while True:
-            try:
-                return (yield from self._next())
-            except NoAnswer as error:
-                self.close()
-                self._run._runs._notice(f"{error.message}; going on when it is back")
-            yield Wait((), pause)
-            pause = min(pause * 2, _LONGEST_AGAIN_SECONDS)
-
-    def _next(self) -> Steps[Chunk | None]:
-        if self._channel is None:
-            call = NodeCall(("fleet", "output", self._run.id, str(self._at_byte)))
-            self._channel = yield from open_channel(self._run._fleet, self._run.placement, call)
-        piece = yield from self._channel.piece()
-        while piece is not None and piece.said is not None:
-            self._at_byte = int(piece.said["at_byte"])
-            piece = yield from self._channel.piece()
-        if piece is None:
-            if self._channel.exit_code:
-                message = self._channel.errors or "its output can't be read there"
-                raise error_of(
-                    {"code": "", "message": message, "exit_code": self._channel.exit_code}
-                )
-            return None
-        chunk = Chunk(self._at_byte, piece.data)
-        self._at_byte += len(piece.data)
-        return chunk
-
-    def close(self) -> None:
-        """Let go of the link."""
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None
 
 
 def wait_for_all(

@@ -33,11 +33,13 @@ if TYPE_CHECKING:
     from holdfast.manage.reading.events import Event
     from holdfast.manage.recovery import Recovered
     from holdfast.manage.removal.archive import Archived
+    from holdfast.manage.removal.discarding import Discarded
     from holdfast.manage.removal.remove import Removed
     from holdfast.manage.removal.retention import Cleaned
     from holdfast.manage.report.report import Report
     from holdfast.manage.selection import Either, Tags
     from holdfast.manage.usage.totals import Usage
+    from holdfast.manage.worktrees.changes import Diff
     from holdfast.run.home import Home
     from holdfast.run.output import Chunk
 
@@ -322,6 +324,16 @@ class AsyncRun:
         return await run_steps_async(
             remove_steps(self.directory, stop=stop, force=force, discard_worktree=discard_worktree)
         )
+
+    async def diff(self, *, stat: bool = False, name_only: bool = False) -> Diff:
+        """What a worktree run changed since its base commit, untracked files too."""
+        from holdfast.manage.worktrees.changes import diff_run
+
+        return await run_steps_async(diff_run(self.directory, stat=stat, name_only=name_only))
+
+    async def discard(self, *, dry_run: bool = False) -> Discarded:
+        """Give up what a worktree run changed: its worktree goes, and the branch made for it."""
+        return self._plain.discard(dry_run=dry_run)
 
     async def archive(self) -> Archived:
         """Pack an ended run into a tar.gz in the home, and remove it."""

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from holdfast.manage.info import RunInfo
     from holdfast.manage.operations import Steps
     from holdfast.manage.removal.archive import Archived
+    from holdfast.manage.removal.discarding import Discarded
     from holdfast.manage.removal.remove import Removed
     from holdfast.manage.report.report import Report
     from holdfast.manage.runs import Runs
+    from holdfast.manage.worktrees.changes import Diff
     from holdfast.process.tree_stop import Cleanup
     from holdfast.run.output import Chunk
 
@@ -175,6 +177,25 @@ class Run:
             remove_steps(self.directory, stop=stop, force=force, discard_worktree=discard_worktree)
         )
         return removed
+
+    def diff(self, *, stat: bool = False, name_only: bool = False) -> Diff:
+        """What a worktree run changed since its base commit, untracked files too.
+
+        `text` is a patch; with `stat` a summary, with `name_only` the paths.
+        """
+        from holdfast.manage.worktrees.changes import diff_run
+
+        diff: Diff = run_steps(diff_run(self.directory, stat=stat, name_only=name_only))
+        return diff
+
+    def discard(self, *, dry_run: bool = False) -> Discarded:
+        """Give up what a worktree run changed: its worktree goes, and the branch made for it.
+
+        StillAlive while anything may be alive. `dry_run`: only say what would be given up.
+        """
+        from holdfast.manage.removal.discarding import discard_run
+
+        return discard_run(self.directory, dry_run=dry_run)
 
     def archive(self) -> Archived:
         """Pack an ended run into a tar.gz in the home, and remove it."""

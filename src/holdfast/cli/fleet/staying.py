@@ -14,7 +14,7 @@ from holdfast.cli.text import streams
 from holdfast.cli.text.ending_text import UnseenEnd, exit_code_of, reason
 from holdfast.errors import HoldfastError
 from holdfast.fleet.reaching import ask
-from holdfast.fleet.remote import RemoteOutput
+from holdfast.fleet.remote_output import RemoteOutput
 from holdfast.manage.operations import run_steps
 from holdfast.process.clock import boottime
 from holdfast.process.signals import signal_name

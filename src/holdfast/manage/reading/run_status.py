@@ -27,6 +27,10 @@ def read_status(directory: RunDirectory) -> StatusFacts:
     found = None if suspects is None else [suspect.process for suspect in suspects]
     hint = "" if spec is None else buffering_hint(info, spec.env)
     info = info.replace(suspects=found)
+    if info.worktree is not None:
+        from holdfast.manage.worktrees.changes import Counting
+
+        info = Counting(directory.home).add_to(info)
     return StatusFacts(info, facts, events, processes, time.time(), hint)
 
 

@@ -114,7 +114,7 @@ def remove_run(
         return Removed(directory.id, name, 0, word, older=older)
     spec = read_spec(directory, force=force)
     left = _give_up(directory, spec) if abandon else ()
-    with _lock(directory, spec, left) or _Unlocked():
+    with lock_ended(directory, spec, left) or _Unlocked():
         crash_point("remover.locked")
         # Under the lock nothing is added to it any more: this look decides.
         run = read_readable(directory, spec)
@@ -150,8 +150,8 @@ def _refuse_if_awaited(directory: RunDirectory, removed: str) -> None:
         raise error
 
 
-def _lock(
-    directory: RunDirectory, spec: RunSpec | None, left: Sequence[Abandoned]
+def lock_ended(
+    directory: RunDirectory, spec: RunSpec | None, left: Sequence[Abandoned] = ()
 ) -> HeldLock | None:
     """The run's lock; None: its holder will never run again. StillAlive otherwise."""
     lock = directory.wait_for_lock(0)

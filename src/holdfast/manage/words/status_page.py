@@ -22,6 +22,7 @@ from holdfast.run.units import age, clock, duration, size, span
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from holdfast.manage.info import RunInfo
     from holdfast.manage.processes import Processes
@@ -86,6 +87,7 @@ def lines_of(known: StatusFacts) -> Iterator[tuple[str, str]]:
         "agent": _agent(info),
         "asked for": _wanted(info),
         "origin": _origin(info),
+        "worktree": _worktree(info),
         "attempts": _attempts(known),
         "completed": _completion(info),
         "anomalies": anomalies(known),
@@ -187,6 +189,32 @@ def _origin(info: RunInfo) -> str:
         placed = info.placement
         said.append(f"placed by {placed.get('submitter')} through {placed.get('engine')}")
     return ", ".join(said)
+
+
+def _worktree(info: RunInfo) -> str:
+    """Where it is, what the run changed there, and how that is merged."""
+    worktree = info.worktree
+    if worktree is None or not isinstance(worktree.get("path"), str):
+        return ""
+    return LINE_BREAK.join(filter(None, (home_path(worktree["path"]), *_changes(worktree))))
+
+
+def _changes(worktree: dict[str, Any]) -> Iterator[str]:
+    counts = worktree.get("changes")
+    if counts is None:
+        yield "what it changed is not known"
+        return
+    if not counts["files"]:
+        yield "nothing is changed"
+        return
+    files = f"{counts['files']} file{'s' if counts['files'] != 1 else ''} changed"
+    commits = f"{counts['commits']} commit{'s' if counts['commits'] != 1 else ''}"
+    yield f"{files}, {commits}, {counts['uncommitted'] or 'nothing'} uncommitted"
+    if counts["commits"]:
+        import shlex
+
+        words = ("git", "-C", worktree["repository"], "merge", worktree["branch"])
+        yield unbroken(shlex.join(words))
 
 
 def _time(known: StatusFacts) -> str:

@@ -141,14 +141,19 @@ def remove_worktree(home: Home, document: Json, *, discard: bool = False) -> tup
     worktree = believed(home, document)
     lost: tuple[str, ...] = ()
     if discard:
-        _refuse_in_use(home, worktree)
-        lost = _losses(worktree)
+        lost = find_given_up(home, worktree)
     else:
         refuse_to_lose_work(home, document)
     if os.path.isdir(worktree.path):
         run_steps(_remove(home, worktree, discard))
     forget_note(home, os.path.basename(worktree.path))
     return lost
+
+
+def find_given_up(home: Home, worktree: Worktree) -> tuple[str, ...]:
+    """What would be lost with it; Refused while another run works in it."""
+    _refuse_in_use(home, worktree)
+    return _losses(worktree)
 
 
 def _losses(worktree: Worktree) -> tuple[str, ...]:

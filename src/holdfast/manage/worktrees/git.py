@@ -48,7 +48,7 @@ _KEPT_VARIABLES = frozenset(
 )
 _NO_PROGRAMS = (
     *("--no-pager", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}"),
-    *("-c", "maintenance.auto=false", "-c", "gc.auto=0"),
+    *("-c", "maintenance.auto=false", "-c", "gc.auto=0", "-c", "core.splitIndex=false"),
 )
 _FILTER_PARTS = {"clean": "", "smudge": "", "process": "", "required": "false"}
 _USERS_OWN = ("system", "global")
@@ -85,16 +85,22 @@ def git(
     seconds: float = SECONDS,
     ceiling: str | None = None,
     without_filters: Sequence[str] = (),
+    index: str | None = None,
+    stdin: bytes = b"",
 ) -> Steps[Said]:
     """Run `git WORDS` there, and no program that the repository names.
 
     `ceiling`: a repository is looked for below that directory only. `without_filters`: what
-    `find_filters` found; for commands that read files of a checkout.
+    `find_filters` found; for commands that read files of a checkout. `index`: used instead of the
+    checkout's own.
     """
     environment = {**_bare_environment(os.environ), **_switched_off(without_filters)}
     if ceiling is not None:
         environment["GIT_CEILING_DIRECTORIES"] = ceiling
-    return (yield from _run([*_NO_PROGRAMS, "-C", directory, *words], environment, seconds))
+    if index is not None:
+        environment["GIT_INDEX_FILE"] = index
+    words = (*_NO_PROGRAMS, "-C", directory, *words)
+    return (yield from _run(words, environment, seconds, stdin))
 
 
 def check_out(directory: str, *words: str) -> Steps[Said]:
@@ -130,19 +136,21 @@ def _switched_off(filters: Sequence[str]) -> dict[str, str]:
     return variables
 
 
-def _run(words: Sequence[str], environment: dict[str, str], seconds: float) -> Steps[Said]:
+def _run(
+    words: Sequence[str], environment: dict[str, str], seconds: float, stdin: bytes = b""
+) -> Steps[Said]:
+    import contextlib
     import subprocess
     import tempfile
 
     verb = words[words.index("-C") + 2]
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as error:
+    with contextlib.ExitStack() as stack:
+        given, output, error = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))
+        given.write(stdin)
+        given.seek(0)
         try:
             process = subprocess.Popen(
-                ["git", *words],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=error,
+                ["git", *words], env=environment, stdin=given, stdout=output, stderr=error
             )
         except FileNotFoundError:
             raise Unavailable("git is not installed", hint="a run in a worktree needs it") from None

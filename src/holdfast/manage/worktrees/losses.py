@@ -10,7 +10,7 @@ from holdfast.run.directory import RunDirectory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from typing import Any
 
     from holdfast.manage.operations import Steps
     from holdfast.manage.worktrees.git import Said
@@ -68,7 +68,7 @@ def _uncommitted(worktree: Worktree) -> Steps[list[str]]:
         return []
     named = ", ".join(files[:_MOST_FILES_NAMED])
     more = ", ..." if len(files) > _MOST_FILES_NAMED else ""
-    return [f"{_counted(len(files), 'uncommitted file')} ({named}{more})"]
+    return [f"{counted(len(files), 'uncommitted file')} ({named}{more})"]
 
 
 def _detached(worktree: Worktree) -> Steps[list[str]]:
@@ -83,7 +83,7 @@ def _detached(worktree: Worktree) -> Steps[list[str]]:
     commits = said.output.split()
     if not commits:
         return []
-    return [f"{_counted(len(commits), 'commit')} of a detached HEAD ({commits[0][:12]})"]
+    return [f"{counted(len(commits), 'commit')} of a detached HEAD ({commits[0][:12]})"]
 
 
 def find_user(home: Home, worktree: Worktree) -> str | None:
@@ -100,11 +100,9 @@ def find_user(home: Home, worktree: Worktree) -> str | None:
     return None
 
 
-def ask_inside(worktree: Worktree, *words: str, without_filters: Sequence[str] = ()) -> Steps[Said]:
+def ask_inside(worktree: Worktree, *words: str, **how: Any) -> Steps[Said]:
     """What git says in the checkout; it runs no program that the repository names."""
-    ceiling = _ceiling(worktree)
-    steps = git(worktree.path, *words, ceiling=ceiling, without_filters=without_filters)
-    return (yield from steps)
+    return (yield from git(worktree.path, *words, ceiling=_ceiling(worktree), **how))
 
 
 def filters_of(worktree: Worktree) -> Steps[list[str]]:
@@ -117,5 +115,6 @@ def _ceiling(worktree: Worktree) -> str:
     return os.path.dirname(os.path.realpath(worktree.path))
 
 
-def _counted(count: int, word: str) -> str:
+def counted(count: int, word: str) -> str:
+    """`1 file`, `2 files`."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"

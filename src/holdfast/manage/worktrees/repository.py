@@ -58,7 +58,7 @@ def find_repository(cwd: str) -> Steps[Repository]:
         )
     common = os.path.realpath(os.path.join(cwd, common))
     listed = yield from git(cwd, "worktree", "list", "--porcelain")
-    main = next((path for path, _ in _worktrees(listed.output)), top or common)
+    main = next((path for path, _ in list_worktrees(listed.output)), top or common)
     return Repository(cwd, top, common, main)
 
 
@@ -80,7 +80,7 @@ def check_branch(name: str, repository: Repository) -> Steps[None]:
 def find_branch(name: str, repository: Repository) -> Steps[Branch]:
     """The branch as it is, as a remote has it, or a new one from here. Refused: it is in use."""
     listed = yield from git(repository.cwd, "worktree", "list", "--porcelain")
-    for path, branch in _worktrees(listed.output):
+    for path, branch in list_worktrees(listed.output):
         if branch == name:
             raise _in_use(name, path)
     known = yield from _commit(repository, _HEADS + name)
@@ -121,7 +121,7 @@ def _commit(repository: Repository, name: str) -> Steps[str | None]:
     return said.text if said.is_well else None
 
 
-def _worktrees(porcelain: str) -> Iterator[tuple[str, str | None]]:
+def list_worktrees(porcelain: str) -> Iterator[tuple[str, str | None]]:
     """Each worktree's path and branch, the main one first."""
     for entry in porcelain.split("\n\n"):
         lines = dict(line.partition(" ")[::2] for line in entry.splitlines())
