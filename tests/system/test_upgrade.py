@@ -242,6 +242,14 @@ class TestALiveRunOfTheOld:
         wait_for_output("a", b"hello\n")
         holdfast("stop", "a", expect=0)
 
+    @pytest.mark.parametrize("words", ["pause a", "adjust a --timeout 1h"])
+    def test_says_what_its_shim_can_not_do(self, old, holdfast, words):
+        old("run", "-n", "a", "sleep", "600", expect=0)
+        refused = holdfast(*words.split(), expect=4)
+        assert "is of an earlier Holdfast" in refused.stderr
+        assert holdfast("status", "a", "--json", expect=0).json["state"] == "running"
+        holdfast("stop", "a", expect=0)
+
     def test_holds_its_name_and_key(self, old, holdfast):
         old("run", "-n", "a", "--key", "k", "sleep", "600", expect=0)
         holdfast("run", "-n", "a", "true", expect=4)
@@ -323,6 +331,29 @@ class TestALiveRunOfTheNew:
             append_events(run, {"kind": "newfangled"})
         self._is_left_alone(old, run)
         assert old("logs", "a", expect=0).stdout == ""
+
+    @pytest.mark.parametrize("how", ["queued", "paused", "adjusted", "limited"])
+    def test_with_what_the_old_does_not_know_is_left_alone(self, old, holdfast, how):
+        options = {"queued": ["--in", "1h"], "limited": ["--silence-timeout", "1h"]}.get(how, [])
+        sleep = ["--sample-interval", "0", "sleep", "600"]
+        holdfast("run", "-n", "a", *options, *sleep, expect=0)
+        if how != "queued":
+            loaded_shim("a")
+        if how == "paused":
+            holdfast("pause", "a", expect=0)
+        if how == "adjusted":
+            holdfast("adjust", "a", "--timeout", "1h", expect=0)
+        run = run_of("a")
+        before = _content(run.directory.path)
+        assert old.status("a")["state"] == "unknown"
+        assert _listed(old)[run.id]["state"] == "unknown"
+        for words in ("stop a", "rm --force a", "archive a", "clean --keep 0"):
+            old(*words.split(), expect=4)
+        old("run", "-n", "a", "--replace", "true", expect=4)
+        assert {one["action"] for one in recovered(old).values()} <= {"unknown"}
+        assert _content(run.directory.path) == before
+        assert known("a").state == ("queued" if how == "queued" else "running")
+        holdfast("stop", "--grace", "0", "a", expect=0)
 
     def test_of_a_later_version_is_not_stopped_by_the_old(self, old, holdfast):
         # Without samples: nothing is written by its own shim.

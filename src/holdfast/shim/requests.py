@@ -50,7 +50,8 @@ class Requests:
         """Answer every request, also one that we do not know."""
         serve = self.verbs.get(verb)
         if serve is None:
-            client.answer({"ok": False, "error": f"unknown request {verb[:80]!r}"})
+            said = f"unknown request {verb[:80]!r}"
+            client.answer({"ok": False, "code": "unknown-request", "error": said})
             return
         try:
             serve(client, request)

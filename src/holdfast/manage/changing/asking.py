@@ -49,10 +49,22 @@ def ask_shim(
     if answer is None:
         message = f"the shim of {name} does not answer"
         raise Unavailable(message, hint=f"{status}; try again", run=directory.id)
+    if _is_of_an_earlier_version(answer, request):
+        raise Refused(
+            f"the shim of {name} is of an earlier Holdfast, which can't {request['do']} a run",
+            hint=f"holdfast stop {view.spec.name} works; runs that are started from now on can",
+            run=directory.id,
+        )
     if not answer.get("ok"):
         hint = _hint(answer, view.spec.name) or status
         raise Refused(f"{name}: {answer.get('error')}", hint=hint, run=directory.id)
     return answer
+
+
+def _is_of_an_earlier_version(answer: Json, request: Json) -> bool:
+    # A shim of 0.1.0 has no code for it, only these words.
+    said = (answer.get("code"), answer.get("error"))
+    return "unknown-request" in said or f"unknown request {request['do']!r}" in said
 
 
 def _hint(answer: Json, name: str) -> str | None:
