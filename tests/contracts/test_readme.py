@@ -71,3 +71,37 @@ def test_every_file_that_a_page_names_exists(page):
 def test_a_file_that_does_not_exist_is_noticed():
     assert _missing("`manage/gone.py` and `process/procfs.py`, `proc_*.py`") == ["manage/gone.py"]
     assert _missing("see `gone.py`") == ["gone.py"]
+
+
+IN_FILE = re.compile(r"`(\w+)` in `([\w/]+\.py)`")
+
+
+def _undefined(text: str) -> list[str]:
+    """Names that a text places in a file of the package which does not have them."""
+    package = ROOT / "src/holdfast"
+    return [
+        f"{name} in {path}"
+        for name, path in IN_FILE.findall(text)
+        if (package / path).exists() and not re.search(rf"\b{name}\b", (package / path).read_text())
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_name_that_a_page_places_in_a_file_is_there(page):
+    assert _undefined(page.read_text()) == []
+
+
+def test_a_name_that_is_not_in_its_file_is_noticed():
+    text = "`gone_since` in `process/procfs.py`, `parse_stat` in `process/procfs.py`"
+    assert _undefined(text) == ["gone_since in process/procfs.py"]
+
+
+def test_the_drawing_of_the_folders_has_each_of_them():
+    package = ROOT / "src/holdfast"
+    drawing = (ROOT / "docs/architecture.md").read_text().split("```")[1]
+    drawn, top = set(), ""
+    for indent, name in re.findall(r"^( *)(\w+)/ ", drawing, re.MULTILINE):
+        top = name if len(indent) == 2 else top
+        drawn.add(name if len(indent) == 2 else f"{top}/{name}")
+    folders = {path.parent.relative_to(package).as_posix() for path in package.rglob("*.py")}
+    assert drawn == folders - {"."}

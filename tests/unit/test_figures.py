@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from holdfast.manage import info
 from holdfast.process.procfs import ProcessState
 from holdfast.process.sampling.figures import (
     NOW,
@@ -74,7 +73,17 @@ def test_every_figure_of_a_row_is_checked_when_it_is_read_back(tmp_path, name):
 
 
 def test_usage_and_now_are_what_the_contract_says():
-    assert set(info._USAGE) == {*USAGE, "tokens_in", "tokens_out", "tokens_source", "cost_usd"}
+    assert set(USAGE) == {
+        "peak_rss_bytes",
+        "peak_swap_bytes",
+        "cpu_seconds",
+        "peak_cpu_percent",
+        "peak_oom_score",
+        "peak_fd_ratio",
+        "read_bytes",
+        "write_bytes",
+        "peak_processes",
+    }
     assert NOW == ("cpu_percent", "rss_bytes", "swap_bytes", "processes")
     assert USAGE["peak_rss_bytes"] == ("rss_bytes", "peak_rss_bytes")
 

@@ -9,6 +9,7 @@ import os
 
 import pytest
 
+from holdfast.process.sampling.figures import USAGE
 from holdfast.run.trace import MOST_BYTES, TraceWriter, UsagePeaks, thin
 from holdfast.run.trace_rows import last_row, read_rows
 
@@ -140,20 +141,10 @@ def test_a_symbolic_link_is_not_written_through(tmp_path):
     assert not target.exists()
 
 
-def test_usage_is_what_the_contract_says():
+def test_usage_has_every_figure_and_the_highest_of_each():
     peaks = UsagePeaks()
     nothing = dict.fromkeys(peaks.usage())
-    assert set(nothing) == {
-        "peak_rss_bytes",
-        "peak_swap_bytes",
-        "cpu_seconds",
-        "peak_cpu_percent",
-        "peak_oom_score",
-        "peak_fd_ratio",
-        "read_bytes",
-        "write_bytes",
-        "peak_processes",
-    }
+    assert set(nothing) == set(USAGE)
     assert peaks.usage() == nothing
     peaks.add(row(0))
     peaks.add(row(1, rss_bytes=70_000_000, tree={"processes": 1, "peak_rss_bytes": 90_000_000}))

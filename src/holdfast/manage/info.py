@@ -264,28 +264,16 @@ def _ended_by(ending: Json, has_ended: bool) -> EndedBy | None:
     return EndedBy.UNKNOWN if has_ended else None
 
 
-# Each of them is there wherever one is: what is not known is null.
-_USAGE = (
-    "peak_rss_bytes",
-    "peak_swap_bytes",
-    "cpu_seconds",
-    "peak_cpu_percent",
-    "peak_oom_score",
-    "peak_fd_ratio",
-    "read_bytes",
-    "write_bytes",
-    "peak_processes",
-    "tokens_in",
-    "tokens_out",
-    "tokens_source",
-    "cost_usd",
-)
+_TOLD_BY_AGENTS = ("tokens_in", "tokens_out", "tokens_source", "cost_usd")
 
 
 def _usage(facts: RunFacts, measured: Json | None) -> Json | None:
+    """Each figure is there wherever one is: what is not known is null."""
     if not measured and not facts.usage:
         return None
-    return {**dict.fromkeys(_USAGE), **(measured or {}), **facts.usage}
+    from holdfast.process.sampling.figures import USAGE
+
+    return {**dict.fromkeys((*USAGE, *_TOLD_BY_AGENTS)), **(measured or {}), **facts.usage}
 
 
 def _live(

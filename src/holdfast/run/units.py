@@ -84,7 +84,7 @@ def parse_count(text: str, option: str = "") -> int:
     number, rest = _take_number(text)
     power = {"": 0, "k": 1, "m": 2, "g": 3}.get(rest.lower() if rest.isascii() else "?")
     if not number or power is None or (power == 0 and not number.isdigit()):
-        raise _unusable(option, text, "a number of tokens such as 200000, 500k or 2M")
+        raise _unusable(option, text, "a whole number such as 200000, 500k or 2M")
     count: float = int(number) if number.isdigit() else float(number)
     scale: int = 10 ** (3 * power)
     return round(count * scale)

@@ -200,7 +200,7 @@ KINDS = {
     options.INTERVAL: ValueKind("D", _seconds, _is_duration, "from 0 (no samples) to 36500d"),
     options.LIMIT: ValueKind("D", _seconds, _is_limit, "more than 0 and at most 36500d"),
     options.SIZE: ValueKind("S", _bytes, _is_size, "more than 0 and below 4096P"),
-    options.COUNT: ValueKind("N", _count, _is_count, "a number of tokens such as 200000 or 2M"),
+    options.COUNT: ValueKind("N", _count, _is_count, "a whole number such as 200000 or 2M"),
     options.MONEY: ValueKind("USD", _dollars, _is_money, "an amount in US dollars such as 2.50"),
     options.SIGNAL: ValueKind("SIG", None, _is_signal, "the name of a signal", "signals"),
     options.RESTART: ValueKind(

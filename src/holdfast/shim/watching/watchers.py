@@ -279,12 +279,13 @@ class RequiredWorkloadWatcher(Watcher):
 
     field = "require_workload"
     cause = StopCause.REQUIRE_WORKLOAD
+    timer = "required"
 
     def begin(self) -> None:
         """Look once, when the time is over; not for what an earlier shim found in this attempt."""
         if self._supervisor.journal.facts.attempt.workload is None:
             seconds = self._supervisor.spec.wanted.resolve_seconds
-            self._supervisor.loop.after("required", seconds, self._check)
+            self._supervisor.loop.after(self.timer, seconds, self._check)
 
     def _check(self) -> None:
         missing = self._observer.missing_workload()
