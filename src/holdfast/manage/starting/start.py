@@ -182,7 +182,7 @@ def _make(
     directory.make()
     crash_point("launcher.directory-made")
     try:
-        spec = yield from _describe(directory, request)
+        spec = yield from _describe(directory, request, notice)
         directory.write_spec(spec)
         crash_point("launcher.spec-written")
         directory.mark_active()
@@ -218,15 +218,20 @@ def _tell_outer(directory: RunDirectory, outer_id: str, notice: Callable[[str], 
             return
 
 
-def _describe(directory: RunDirectory, request: StartRequest) -> Steps[RunSpec]:
+def _describe(
+    directory: RunDirectory, request: StartRequest, notice: Callable[[str], None]
+) -> Steps[RunSpec]:
     """The spec; a worktree that was asked for is made first."""
     cwd, worktree = request.cwd, None
     if request.worktree is not None:
         from holdfast.manage.worktrees.checkout import add_worktree
 
-        steps = add_worktree(directory.home, directory.id, cwd, request.worktree)
-        made, cwd = yield from steps
-        worktree = made.to_json()
+        added = yield from add_worktree(directory.home, directory.id, cwd, request.worktree)
+        cwd, worktree = added.cwd, added.worktree.to_json()
+        if added.included is not None:
+            worktree["included"] = added.included.to_json()
+            for line in added.included.told():
+                notice(line)
     stdin_path = _keep_stdin(directory, request)
     waits = _waits(directory.home, request) if request.waiting else None
     return request.spec(

@@ -196,7 +196,16 @@ def _worktree(info: RunInfo) -> str:
     worktree = info.worktree
     if worktree is None or not isinstance(worktree.get("path"), str):
         return ""
-    return LINE_BREAK.join(filter(None, (home_path(worktree["path"]), *_changes(worktree))))
+    said = (home_path(worktree["path"]), *_included(worktree), *_changes(worktree))
+    return LINE_BREAK.join(said)
+
+
+def _included(worktree: dict[str, Any]) -> Iterator[str]:
+    included = worktree.get("included") or {}
+    if included.get("copied"):
+        yield f"copied into it: {_short(', '.join(included['copied']))}"
+    if included.get("left_out"):
+        yield f"not copied: {_short('; '.join(included['left_out']))}"
 
 
 def _changes(worktree: dict[str, Any]) -> Iterator[str]:

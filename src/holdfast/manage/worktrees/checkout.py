@@ -11,6 +11,7 @@ import os
 from holdfast.errors import Failed, LockBusy, Refused, WrongUse, argument, called
 from holdfast.manage.operations import Wait, run_steps
 from holdfast.manage.worktrees.git import CHECKOUT_SECONDS, check_out, git
+from holdfast.manage.worktrees.included import copy_included
 from holdfast.manage.worktrees.losses import ask_inside, filters_of, find_losses, find_user
 from holdfast.manage.worktrees.notes import (
     Worktree,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.manage.operations import Steps
+    from holdfast.manage.worktrees.included import Included
     from holdfast.manage.worktrees.repository import Branch, Repository
     from holdfast.run.home import Home
     from holdfast.run.locks import HeldLock
@@ -52,8 +54,16 @@ class Leftover(Record):
 # --- making ---------------------------------------------------------------------------------
 
 
-def add_worktree(home: Home, run_id: str, cwd: str, branch: str) -> Steps[tuple[Worktree, str]]:
-    """Make a worktree for a run; also the directory in it that corresponds to `cwd`.
+class Added(Record):
+    """A worktree that was made."""
+
+    worktree: Worktree
+    cwd: str  # in it, where the caller stands in its own
+    included: Included | None  # what was copied into it
+
+
+def add_worktree(home: Home, run_id: str, cwd: str, branch: str) -> Steps[Added]:
+    """Make a worktree for a run.
 
     A branch that does not exist is made: from the remote that has it, else from HEAD.
     """
@@ -69,7 +79,8 @@ def add_worktree(home: Home, run_id: str, cwd: str, branch: str) -> Steps[tuple[
         write_note(home, run_id, worktree)
         try:
             yield from _check_out(repository, worktree, found)
-            return worktree, _corresponding(repository, worktree)
+            included = yield from copy_included(repository.top, worktree.path)
+            return Added(worktree, _corresponding(repository, worktree), included)
         except BaseException:
             run_steps(_undo(home, run_id, worktree))
             raise
