@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
+from holdfast.manage.info import RunInfo
+from holdfast.manage.runs import Runs
+from holdfast.process import procfs
 from holdfast.process.identity import ProcessIdentity
 from holdfast.run.facts import State
+from holdfast.run.names import id_seconds
 from tests.support.neighbours import wait_until_watched, watched_by
 from tests.support.recovering import gated, kill_shim, known, over
 from tests.support.running import (
@@ -25,16 +31,40 @@ from tests.support.waiting import eventually, wait_until_reaped
 
 
 def adopted(name: str, before: Any) -> Any:
-    """The run, once another shim than that one has it."""
-    return wait_for(
-        name,
-        lambda info: info if info.state is State.RUNNING and info.shim != before else None,
-        why=f"{name} is adopted",
-    )
+    """The run, once another shim than that one is recorded; its lock is taken before that."""
+
+    def look(info: RunInfo) -> RunInfo | None:
+        is_new = info.shim is not None and info.shim["token"] != before["token"]
+        return info if info.state is State.RUNNING and is_new else None
+
+    return wait_for(name, look, why=f"{name} is adopted")
 
 
 def start(holdfast, tmp_path, name, then="exit 0"):
     holdfast("run", "-n", name, *gated(tmp_path / f"gate-{name}", then), expect=0)
+
+
+def wait_for_a_later_second() -> None:
+    """Until a new run is the newest one: ids are in order from one second to the next."""
+    newest = max(map(id_seconds, Runs().home.run_ids()))
+    eventually(lambda: time.time() >= newest + 1)
+
+
+def start_newest(holdfast, tmp_path, name):
+    """Start a run that is the newest one by its id."""
+    if Runs().home.run_ids():
+        wait_for_a_later_second()
+    start(holdfast, tmp_path, name)
+    return name
+
+
+def parent_of(pid: int) -> int | None:
+    stat = procfs.stat_or_none(pid)
+    return None if stat is None else stat.ppid
+
+
+def inner_words(tmp_path):
+    return ("run", "-n", "inner", *gated(tmp_path / "gate-inner", "exit 0"))
 
 
 def test_Q4_a_killed_shim_s_run_is_adopted_with_no_command_and_its_code_is_recorded(
@@ -142,3 +172,42 @@ def test_Q4_a_run_whose_ending_its_shim_could_not_record_is_recorded(holdfast, t
     wait_for_events("a", "ended", why="the neighbour has it recorded")
     assert known("a").state is State.ENDED
     stop(holdfast, "b")
+
+
+def test_Q4_a_rescued_run_is_left_alone_by_whoever_is_above_its_rescuer(holdfast, tmp_path):
+    # Three in a ring, b above a above c: b has a adopted, and a has c adopted.
+    names = [start_newest(holdfast, tmp_path, name) for name in ("c", "a", "b")]
+    wait_until_watched(*names)
+    adopted("a", kill_shim("a"))
+    wait_until_watched(*names)
+    adopted("c", kill_shim("c"))
+    shim = shim_pid("c")
+    (tmp_path / "gate-a").touch()
+    over("a")
+    eventually(lambda: parent_of(shim) == shim_pid("b"), why="the shim of c is below that of b now")
+    stop(holdfast, "b")
+    assert is_alive(shim)
+    assert known("b").cleanup["survivors"] == []
+    (tmp_path / "gate-c").touch()
+    assert over("c").exit_code == 0
+
+
+def test_Q4_a_run_that_is_rescued_inside_another_is_left_alone_by_the_outer_one(holdfast, tmp_path):
+    inner = " ".join(map(shlex.quote, map(str, holdfast.argv(*inner_words(tmp_path)))))
+    os.mkfifo(tmp_path / "go")
+    script = f"read go < {tmp_path}/go; {inner}; sleep 1000"
+    holdfast("run", "-n", "outer", "sh", "-c", script, expect=0)
+    start_newest(holdfast, tmp_path, "c")
+    wait_for_a_later_second()
+    (tmp_path / "go").write_text("\n")
+    wait_for("inner", lambda info: info.state is State.RUNNING)
+    wait_until_watched("outer", "c", "inner")
+    adopted("c", kill_shim("c"))
+    shim = shim_pid("c")
+    (tmp_path / "gate-inner").touch()
+    over("inner")
+    eventually(lambda: parent_of(shim) == shim_pid("outer"), why="it is below the outer shim now")
+    stop(holdfast, "outer")
+    assert is_alive(shim)
+    (tmp_path / "gate-c").touch()
+    assert over("c").exit_code == 0

@@ -11,50 +11,12 @@ import pytest
 
 from holdfast.errors import Refused
 from holdfast.run.facts import State
-from holdfast.run.home import Home
 from holdfast.run.outcomes import Outcome
-from holdfast.run.queueing.disk import Queue
 from tests.support.neighbours import wait_until_watched
-from tests.support.recovering import gated, held_at, kill, kill_shim, known, recovered
+from tests.support.queues import blocker, most_at_once, names_in, queue_of, recording
+from tests.support.recovering import held_at, kill, kill_shim, known, recovered
 from tests.support.running import events_of, run_of, start_all, wait_for, wait_for_events
 from tests.support.waiting import eventually
-
-# Each run tells when it began and ended, by a clock that all share.
-RECORDING = (
-    "import sys, time; file = open(sys.argv[1], 'a'); begin = time.monotonic_ns();"
-    " time.sleep(float(sys.argv[2])); file.write(f'{begin} {time.monotonic_ns()} {sys.argv[3]}\\n')"
-)
-
-
-def recording(path: Path, name: str, seconds: float = 0.02) -> list[str]:
-    return ["python3", "-S", "-c", RECORDING, str(path), str(seconds), name]
-
-
-def most_at_once(path: Path) -> int:
-    changes = []
-    for line in path.read_text().splitlines():
-        begin, end, _ = line.split()
-        changes += [(int(begin), 1), (int(end), -1)]
-    count = most = 0
-    for _, change in sorted(changes):
-        count += change
-        most = max(most, count)
-    return most
-
-
-def names_in(path: Path) -> list[str]:
-    rows = [line.split() for line in path.read_text().splitlines()]
-    return [name for begin, _, name in sorted(rows, key=lambda row: int(row[0]))]
-
-
-def blocker(runs, tmp_path, queue="main", name="blocker"):
-    """A run that keeps the queue's slot until its gate is there."""
-    gate = tmp_path / f"gate-{name}"
-    return runs.start(gated(gate, "exit 0"), queue=queue, name=name), gate
-
-
-def queue_of(tmp_path, name="main") -> Queue:
-    return Queue(Home(str(tmp_path)), name)
 
 
 def test_Q1_many_runs_from_many_processes_never_more_than_the_limit_each_once(holdfast, tmp_path):

@@ -16,7 +16,7 @@ from holdfast.cli.text import streams
 from holdfast.cli.text.ending_text import UnseenEnd, exit_code_of, reason
 from holdfast.errors import Failed
 from holdfast.manage.operations import run_steps
-from holdfast.manage.shim_client import reach
+from holdfast.manage.shim_client import ask_shim_of
 from holdfast.manage.state import read_facts
 from holdfast.manage.waiting import wait_for_runs
 from holdfast.process.clock import boottime
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from holdfast.manage.info import RunInfo
     from holdfast.manage.operations import Steps, Wait
     from holdfast.manage.run import Run
-    from holdfast.run.directory import RunDirectory
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)
 _OF_A_TERMINAL = (signal.SIGINT, signal.SIGQUIT)  # a terminal sends these to a whole group
 _OURS = (*_PASSED_ON, signal.SIGINT, signal.SIGHUP)
+_CANCELLING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)  # a run that is still queued
 _RELEASE_SECONDS = 5.0
 _NOTICE_SECONDS = 10.0
 _HUNG_UP = 128 + signal.SIGHUP
@@ -176,17 +176,16 @@ class Foreground:
             raise _Left
         elif self._has_ended:
             raise KeyboardInterrupt
+        elif number in _CANCELLING and self._is_queued():
+            self._stops += 1
+            streams.complain("holdfast: cancelled")
+            self._run.stop(grace=0)
         elif number == signal.SIGINT:
             self._interrupted()
         else:
             self._pass_on(number)
 
     def _interrupted(self) -> None:
-        if self._is_queued():
-            self._stops += 1
-            streams.complain("holdfast: cancelled")
-            self._run.stop(grace=0)
-            return
         now = boottime()
         before, self._interrupted_at = self._interrupted_at, now
         if self._stops == 0 and (before is None or now - before > self._grace_seconds):
@@ -217,16 +216,8 @@ class Foreground:
             streams.complain(f"holdfast: {name} was not passed on: {why}")
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any] | None:
-        answer: dict[str, Any] | None = run_steps(_ask(self._run.directory, request))
+        answer: dict[str, Any] | None = run_steps(ask_shim_of(self._run.directory, request))
         return answer
-
-
-def _ask(directory: RunDirectory, request: dict[str, Any]) -> Steps[dict[str, Any] | None]:
-    link = yield from reach(directory)
-    if link is None:
-        return None
-    with link:
-        return (yield from link.ask(request))
 
 
 def _reap_as_init() -> bool:

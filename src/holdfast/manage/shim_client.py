@@ -110,3 +110,12 @@ def reach(directory: RunDirectory) -> Steps[Link | None]:
         if link is not None or not directory.lock_is_held() or boottime() >= deadline:
             return link
         yield Wait((), _PAUSE_SECONDS)
+
+
+def ask_shim_of(directory: RunDirectory, request: dict[str, Any]) -> Steps[dict[str, Any] | None]:
+    """One request and its answer; None: there is no shim, or it does not answer in time."""
+    link = yield from reach(directory)
+    if link is None:
+        return None
+    with link:
+        return (yield from link.ask(request))

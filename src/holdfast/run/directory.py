@@ -229,17 +229,22 @@ class RunDirectory:
             if other.home.path != self.home.path:
                 file.write(os.fsencode(other.home.path))
 
+    def has_below(self, run_id: str) -> bool:
+        """Whether the shim of that run was started below ours: by a rescue, or inside this run."""
+        paths = (self.rescued_path, self.inner_path)
+        return any(os.path.exists(f"{path}/{run_id}") for path in paths)
+
     def inner_runs(self) -> list[RunDirectory]:
         """The runs that were started inside this one, oldest first."""
-        return [self._inner(run_id) for run_id in _ids_in(self.inner_path)]
+        return [self._noted(self.inner_path, run_id) for run_id in _ids_in(self.inner_path)]
 
     def rescued_runs(self) -> list[RunDirectory]:
-        """The runs whose adopters our shim has started; never stopped with this one."""
-        return [self.sibling(run_id) for run_id in _ids_in(self.rescued_path)]
+        """The runs whose adopters were started below our shim; never stopped with this one."""
+        return [self._noted(self.rescued_path, run_id) for run_id in _ids_in(self.rescued_path)]
 
-    def _inner(self, run_id: str) -> RunDirectory:
+    def _noted(self, path: str, run_id: str) -> RunDirectory:
         try:
-            home = os.fsdecode(read_file(f"{self.inner_path}/{run_id}"))
+            home = os.fsdecode(read_file(f"{path}/{run_id}"))
         except OSError:
             home = ""
         is_elsewhere = os.path.isabs(home) and "\0" not in home

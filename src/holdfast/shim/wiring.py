@@ -70,8 +70,14 @@ def _move(supervisor: Supervisor, client: Client, request: dict[str, Any]) -> No
         raise ValueError("priority is not a number that a queue has")
     if supervisor.waiting is None:
         raise ValueError("it does not wait in a queue")
-    supervisor.waiting.move(priority, first=request.get("first") is True)
-    client.answer({"ok": True})
+    from holdfast.shim.waiting.turn import QueueBusy
+
+    try:
+        supervisor.waiting.move(priority, first=request.get("first") is True)
+    except QueueBusy as error:
+        client.answer({"ok": False, "error": str(error), "code": "busy"})
+    else:
+        client.answer({"ok": True})
 
 
 def _terminal(supervisor: Supervisor) -> Terminal:

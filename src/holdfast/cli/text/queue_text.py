@@ -27,15 +27,22 @@ def show_queues(queues: Sequence[QueueInfo], *, quiet: bool) -> None:
             streams.say(printable(f"  {one['position'] or '-':>6}   {_name(one)}{_why(one)}"))
         for one in queue.unknown:
             streams.say(printable(f"  unknown  {_name(one)}: it holds no slot; holdfast recover"))
+        if queue.baton_held_by is not None:
+            held = f"process {queue.baton_held_by} has had its baton for 5 s or more"
+            hint = f"it may be stopped: kill -CONT {queue.baton_held_by}, or end it"
+            streams.say(f"  nothing is admitted: {held}; {hint}")
+        for one in queue.circle:
+            where = ", ".join(one["waits_in"])
+            told = f"{_name(one)} has a slot of {one['queue']} and waits inside for one of {where}"
+            streams.say(printable(f"  circle   {told}: holdfast stop one of them"))
 
 
 def _head(queue: QueueInfo) -> str:
     if queue.error is not None:
         return f"{queue.name}: nothing is admitted: {queue.error}"
     paused = ", paused" if queue.paused else ""
-    baton = f", process {queue.baton_held_by} has the baton" if queue.baton_held_by else ""
     used = f"{len(queue.active)} of {queue.limit} active, {len(queue.waiting)} waiting"
-    return f"{queue.name}: {used}{paused}{baton}"
+    return f"{queue.name}: {used}{paused}"
 
 
 def _name(one: Json) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 from holdfast.errors import LockBusy, NotFound, Refused, Unavailable
+from holdfast.manage.operations import Wait
 from holdfast.manage.queueing.values import read_queue
-from holdfast.manage.queueing.view import queue_names
-from holdfast.manage.shim_client import reach
+from holdfast.manage.queueing.view import BATON_SECONDS, queue_names
+from holdfast.manage.shim_client import ask_shim_of
 from holdfast.manage.state import read_facts
 from holdfast.run.directory import RunDirectory
 from holdfast.run.locks import wait_for_lock
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.run.home import Home
     from holdfast.run.queueing.disk import QueueSettings
 
-_BATON_SECONDS = 5.0
+_AGAIN_SECONDS = 0.02
 
 
 def change_queue(home: Home, name: str, **changes: Any) -> QueueSettings:
@@ -31,18 +34,22 @@ def change_queue(home: Home, name: str, **changes: Any) -> QueueSettings:
     queue = Queue(home.prepare(), read_queue(name, "queue"))
     queue.make()
     try:
-        baton = wait_for_lock(queue.baton_path, _BATON_SECONDS)
+        baton = wait_for_lock(queue.baton_path, BATON_SECONDS)
     except LockBusy:
-        raise Unavailable(
-            f"queue {name}: process {queue.baton_pid() or '?'} has held its baton for"
-            f" {_BATON_SECONDS:g} s",
-            hint="it may be stopped (ctrl-z, SIGSTOP): continue or end it, then try again",
-        ) from None
+        raise _held_too_long(queue) from None
     with baton:
         settings = queue.read_settings().replace(**changes)
         queue.write_settings(settings)
     wake_first(queue, settings.limit + 1)
     return settings
+
+
+def _held_too_long(queue: Queue) -> Unavailable:
+    return Unavailable(
+        f"queue {queue.name}: process {queue.baton_pid() or '?'} has held its baton for"
+        f" {BATON_SECONDS:g} s",
+        hint="it may be stopped (ctrl-z, SIGSTOP): continue or end it, then try again",
+    )
 
 
 def find_queue(home: Home, name: str) -> Queue:
@@ -66,11 +73,14 @@ def move_in_line(
             hint="holdfast queue lists what waits",
             run=spec.id,
         )
-    link = yield from reach(directory)
-    answer = None
-    if link is not None:
-        with link:
-            answer = yield from link.ask({"do": "requeue", "first": first, "priority": priority})
+    request = {"do": "requeue", "first": first, "priority": priority}
+    deadline = time.monotonic() + BATON_SECONDS
+    answer = yield from ask_shim_of(directory, request)
+    while answer is not None and answer.get("code") == "busy":
+        if time.monotonic() > deadline:
+            raise _held_too_long(Queue(directory.home, str((spec.waits or {})["queue"])))
+        yield Wait(seconds=_AGAIN_SECONDS)
+        answer = yield from ask_shim_of(directory, request)
     if answer is None:
         raise Unavailable(
             f"the shim of {spec.name} ({spec.id}) does not answer",

@@ -13,9 +13,11 @@ from holdfast.errors import HoldfastError, InvalidOption, Refused, argument
 from holdfast.manage.queueing.awaiting import note_awaited
 from holdfast.process import this_host
 from holdfast.process.clock import boottime, wall_clock
+from holdfast.process.identity import ProcessIdentity
 from holdfast.process.tree import STAMP
 from holdfast.run.directory import RunDirectory
 from holdfast.run.names import is_id
+from holdfast.run.queueing.disk import Queue
 from holdfast.run.queueing.plan import order_of
 from holdfast.run.references import resolve
 
@@ -54,7 +56,7 @@ def describe_waits(home: Home, options: Json, *, name: str, replace: bool) -> Js
         priority = given.get("priority", 0)
         waits.update(queue=given["queue"], priority=priority)
         waits["order"] = order_of(priority, time.time_ns())
-        _refuse_circle(home, given["queue"], targets)
+        _refuse_other_namespace(Queue(home, given["queue"]))
     elif "priority" in given:
         raise InvalidOption(
             f"{argument('priority')}: there is no queue to have a priority in",
@@ -62,6 +64,7 @@ def describe_waits(home: Home, options: Json, *, name: str, replace: bool) -> Js
             option="priority",
             value=given["priority"],
         )
+    _refuse_circle(home, given.get("queue"), targets)
     return waits
 
 
@@ -85,8 +88,8 @@ def _target(home: Home, ref: str, takes_any: bool) -> Json:
 
 def _refuse_own_target(targets: Sequence[Json], name: str, replace: bool) -> None:
     """A run that replaces what it waits for would stop it, and then fail of that."""
-    for target in targets:
-        if replace and str(target["name"]).lower() == name.lower():
+    for target in targets if replace else ():
+        if str(target["name"]).lower() == name.lower():
             raise Refused(
                 f"{argument('replace', True)} would stop {name} ({target['run']}),"
                 " which this run is to wait for",
@@ -95,19 +98,26 @@ def _refuse_own_target(targets: Sequence[Json], name: str, replace: bool) -> Non
             )
 
 
-def _refuse_circle(home: Home, queue: str, targets: Sequence[Json]) -> None:
-    """A run inside another that has a slot of the same queue would wait for what waits for it."""
+def _refuse_circle(home: Home, queue: str | None, targets: Sequence[Json]) -> None:
+    """A run inside another that has a slot would wait for what may wait for it.
+
+    It does so in the queue of that slot, and by `--after` of a run that waits there, or that waits
+    for one that does.
+    """
     held = {}
     for spec in _outer_runs(home):
         name = (spec.waits or {}).get("queue")
         if name is not None:
             held[str(name).lower()] = spec
-    wanted = [queue, *filter(None, (_queue_of(home, target["run"]) for target in targets))]
-    for name in wanted:
+    wanted = [] if queue is None else [(argument("queue", queue), queue)]
+    if held:
+        ids = [str(target["run"]) for target in targets]
+        wanted += [(argument("after", name), other) for name, other in queues_behind(home, ids)]
+    for given, name in wanted:
         outer = held.get(name.lower())
         if outer is not None:
             raise Refused(
-                f"{argument('queue', queue)}: this is started inside {outer.name} ({outer.id}),"
+                f"{given}: this is started inside {outer.name} ({outer.id}),"
                 f" which has a slot of {name}, and would wait for it",
                 hint="use another queue, or none",
                 run=outer.id,
@@ -126,13 +136,44 @@ def _outer_runs(home: Home) -> Iterator[RunSpec]:
         run_id = spec.started_in
 
 
-def _queue_of(home: Home, run_id: str) -> str | None:
-    """The queue that a run is waiting in, or has a slot of."""
+def queues_behind(home: Home, ids: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """(run, queue) of those of these runs that wait in a queue, and of those that they wait for."""
     from holdfast.manage.state import read_facts
 
-    directory = RunDirectory(home, run_id)
-    try:
-        name = (directory.read_spec().waits or {}).get("queue")
-        return None if name is None or read_facts(directory).has_ended else str(name)
-    except (HoldfastError, OSError):
-        return None
+    todo, seen = list(ids), set(ids)
+    while todo:
+        directory = RunDirectory(home, todo.pop())
+        try:
+            spec = directory.read_spec()
+            if spec.waits is None or not read_facts(directory).waits_to_begin:
+                continue
+        except (HoldfastError, OSError):  # what it waits for is not known
+            continue
+        if spec.waits.get("queue") is not None:
+            yield spec.name, str(spec.waits["queue"])
+        behind = {str(target["run"]) for target in spec.waits.get("after") or ()} - seen
+        seen |= behind
+        todo += behind
+
+
+def _refuse_other_namespace(queue: Queue) -> None:
+    """Whether a run of another PID namespace lives can't be told from here: a slot that its shim
+    leaves behind would be taken for free. All live runs of a queue are of one: the first tells."""
+    if not queue.exists():
+        return
+    for run_id in (*queue.active(), *(run_id for _, run_id in queue.waiting())):
+        directory = RunDirectory(queue.home, run_id)
+        if not directory.lock_is_held():
+            continue
+        try:
+            spec = directory.read_spec()
+        except (HoldfastError, OSError):  # the next one tells
+            continue
+        if this_host.is_elsewhere(ProcessIdentity.from_json(spec.launcher)):
+            raise Refused(
+                f"queue {queue.name} has live runs of another PID namespace, such as {spec.name}"
+                f" ({run_id}), of which it can't be told from here whether they live",
+                hint="use another queue, or submit from that container",
+                run=run_id,
+            )
+        return

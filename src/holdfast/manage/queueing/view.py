@@ -15,7 +15,6 @@ from holdfast.process.clock import boottime, iso_time, seconds_of
 from holdfast.record import Record
 from holdfast.run.directory import RunDirectory
 from holdfast.run.facts import State
-from holdfast.run.locks import lock_is_held
 from holdfast.run.names import valid_name
 from holdfast.run.queueing.disk import Queue, Slot, slot_of
 from holdfast.run.queueing.plan import Reason, Waiter, plan, priority_in
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
+BATON_SECONDS = 5.0  # a plan takes milliseconds: who has had the baton for so long may be stopped
+_SETTLED_NS = 100_000_000  # a change within the same tick of the kernel's clock shows no later time
 _lines: dict[str, tuple[int, list[str]]] = {}  # by path: as of which change, and who waits
 
 
@@ -43,12 +44,15 @@ class QueueInfo(Record):
     # id, name, position, priority, waits_for; in order, then those that are not in line yet
     waiting: tuple[Json, ...]
     unknown: tuple[Json, ...]  # that had a slot, and nobody can tell whether they live
-    baton_held_by: int | None  # a PID, while one plans
+    baton_held_by: int | None  # a PID, if it has planned for 5 s: it may be stopped
     error: str | None = None
+    # Runs that have its slots and wait for one another: id, name, queue, waits_in. See circles.py.
+    circle: tuple[Json, ...] = ()
 
     def to_json(self) -> Json:
         """For `queue --json`."""
-        lists = {key: list(getattr(self, key)) for key in ("active", "waiting", "unknown")}
+        names = ("active", "waiting", "unknown", "circle")
+        lists = {key: list(getattr(self, key)) for key in names}
         return {**self.as_dict(), **lists}
 
 
@@ -129,7 +133,8 @@ def _position(queue: Queue, run_id: str) -> int | None:
         known = _lines.get(queue.waiting_path)
         if known is None or known[0] != changed:
             known = changed, [one for _, one in queue.waiting()]
-            _lines[queue.waiting_path] = known
+            if time.time_ns() - changed > _SETTLED_NS:
+                _lines[queue.waiting_path] = known
         return known[1].index(run_id) + 1
     except (OSError, ValueError):
         return None
@@ -140,7 +145,15 @@ def _position(queue: Queue, run_id: str) -> int | None:
 
 def list_queues(home: Home) -> list[QueueInfo]:
     """Every queue of a home, by name."""
-    return [look_at_queue(Queue(home, name)) for name in queue_names(home)]
+    from holdfast.manage.queueing.circles import with_circles
+
+    return with_circles(home, [_look_at(Queue(home, name)) for name in queue_names(home)])
+
+
+def look_at_queue(queue: Queue) -> QueueInfo:
+    """One queue: a circle may go through others."""
+    name = queue.name.lower()
+    return next(one for one in list_queues(queue.home) if one.name.lower() == name)
 
 
 def queue_names(home: Home) -> list[str]:
@@ -152,8 +165,8 @@ def queue_names(home: Home) -> list[str]:
     return [name for name in names if Queue(home, name).exists()]
 
 
-def look_at_queue(queue: Queue) -> QueueInfo:
-    """One queue: who has a slot, who waits, in which order, and why."""
+def _look_at(queue: Queue) -> QueueInfo:
+    """Who has a slot, who waits, in which order, and why."""
     active, unknown = [], []
     for run_id in queue.active():
         directory = RunDirectory(queue.home, run_id)
@@ -162,7 +175,8 @@ def look_at_queue(queue: Queue) -> QueueInfo:
             active.append(_named(directory))
         elif slot is Slot.UNKNOWN:
             unknown.append(_named(directory))
-    holder = queue.baton_pid() if lock_is_held(queue.baton_path) else None
+    held_seconds = queue.baton_held_seconds() or 0.0
+    holder = queue.baton_pid() if held_seconds >= BATON_SECONDS else None
     try:
         settings = queue.read_settings()
     except (HoldfastError, OSError) as error:
@@ -185,8 +199,10 @@ def look_at_queue(queue: Queue) -> QueueInfo:
 def _line(queue: Queue, settings: QueueSettings, active: int) -> list[Json]:
     waiters = []
     for order, run_id in queue.waiting():
-        is_gone = not RunDirectory(queue.home, run_id).lock_is_held()
-        waiters.append(Waiter(run_id, order, is_gone=is_gone))
+        directory = RunDirectory(queue.home, run_id)
+        is_gone = not directory.lock_is_held()
+        if not is_gone or directory.is_marked_active():  # else it has ended: the marker goes
+            waiters.append(Waiter(run_id, order, is_gone=is_gone))
     places = plan(waiters, limit=settings.limit, active=active, is_paused=settings.paused)
     said = {
         Reason.PAUSED: _of_queue(queue, settings),

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from holdfast.manage.starting.request import StartRequest
     from holdfast.run.spec import RunSpec
 
+    Json = dict[str, Any]
+
 
 def start_run(
     home: Home, request: StartRequest, notice: Callable[[str], None]
@@ -48,8 +50,10 @@ def start_run(
         name_claim = yield from wait_for_name(home, request.name, _refusal(request))
         with name_claim:
             crash_point("launcher.claimed")
+            waits = _waits(home, request)  # refused before anything is replaced
             yield from _free_the_name(home, name_claim, request, notice)
-            directory = yield from _make(home, request, key_claim, name_claim, notice)
+            claims = (key_claim, name_claim)
+            directory = yield from _make(home, request, waits, claims, notice)
             yield from start_shim("launch", directory.path)
             yield from _settle(home, directory)
             return directory
@@ -173,8 +177,8 @@ def _refusal(request: StartRequest) -> Callable[[RunInfo], None]:
 def _make(
     home: Home,
     request: StartRequest,
-    key_claim: Claim | None,
-    name_claim: Claim,
+    waits: Json | None,
+    claims: tuple[Claim | None, Claim],
     notice: Callable[[str], None],
 ) -> Steps[RunDirectory]:
     """The record of what was asked; the name leads to it last."""
@@ -182,7 +186,7 @@ def _make(
     directory.make()
     crash_point("launcher.directory-made")
     try:
-        spec = yield from _describe(directory, request, notice)
+        spec = yield from _describe(directory, request, waits, notice)
         directory.write_spec(spec)
         crash_point("launcher.spec-written")
         directory.mark_active()
@@ -196,6 +200,7 @@ def _make(
         raise
     if spec.started_in is not None:
         _tell_outer(directory, spec.started_in, notice)
+    key_claim, name_claim = claims
     if key_claim is not None:
         key_claim.write(spec.id, sync=request.given is not None)
         crash_point("launcher.key-written")
@@ -219,7 +224,10 @@ def _tell_outer(directory: RunDirectory, outer_id: str, notice: Callable[[str], 
 
 
 def _describe(
-    directory: RunDirectory, request: StartRequest, notice: Callable[[str], None]
+    directory: RunDirectory,
+    request: StartRequest,
+    waits: Json | None,
+    notice: Callable[[str], None],
 ) -> Steps[RunSpec]:
     """The spec; a worktree that was asked for is made first."""
     cwd, worktree = request.cwd, None
@@ -233,13 +241,14 @@ def _describe(
             for line in added.included.told():
                 notice(line)
     stdin_path = _keep_stdin(directory, request)
-    waits = _waits(directory.home, request) if request.waiting else None
     return request.spec(
         directory.home, directory.id, stdin_path, cwd=cwd, worktree=worktree, waits=waits
     )
 
 
-def _waits(home: Home, request: StartRequest) -> dict[str, Any] | None:
+def _waits(home: Home, request: StartRequest) -> Json | None:
+    if not request.waiting:
+        return None
     from holdfast.manage.queueing.submission import describe_waits
 
     return describe_waits(home, request.waiting, name=request.name, replace=request.replace)

@@ -12,6 +12,7 @@ default: nothing is admitted on a failed look.
 from __future__ import annotations
 
 import os
+import time
 
 from holdfast.errors import HoldfastError
 from holdfast.lean import StrEnum, read_json
@@ -30,8 +31,9 @@ from holdfast.run.atomic_files import (
 from holdfast.run.checked_json import damaged
 from holdfast.run.directory import RunDirectory
 from holdfast.run.lifecycle import fold
-from holdfast.run.locks import take_lock
+from holdfast.run.locks import lock_is_held, take_lock
 from holdfast.run.names import ID_LENGTH, is_id
+from holdfast.run.queueing.plan import is_order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,6 +94,14 @@ class Queue:
         except (OSError, ValueError):
             return None
 
+    def baton_held_seconds(self) -> float | None:
+        """For how long somebody has had the baton; None: nobody has it, or it can't be told."""
+        try:
+            taken_at = os.stat(self.baton_path).st_mtime  # who takes it writes its PID
+            return max(0.0, time.time() - taken_at) if lock_is_held(self.baton_path) else None
+        except OSError:
+            return None
+
     def read_settings(self) -> QueueSettings:
         """DamagedRecord, or OSError, for settings that can't be read."""
         try:
@@ -113,11 +123,21 @@ class Queue:
 
     def waiting(self) -> list[tuple[str, str]]:
         """(order, id) of everybody in the line, the first first."""
-        return sorted(
-            (name[: -ID_LENGTH - 1], name[-ID_LENGTH:])
-            for name in os.listdir(self.waiting_path)
-            if len(name) > ID_LENGTH and is_id(name[-ID_LENGTH:])
-        )
+        pairs = [
+            (name[: -ID_LENGTH - 1], name[-ID_LENGTH:]) for name in os.listdir(self.waiting_path)
+        ]
+        return sorted(pair for pair in pairs if is_order(pair[0]) and is_id(pair[1]))
+
+    def drop_if_over(self, order: str, run_id: str) -> bool:
+        """Remove the marker of a run that has no shim, if it has ended or was removed.
+
+        Its shim died between the ending and its leaving the line. For the holder of the baton.
+        """
+        directory = RunDirectory(self.home, run_id)
+        if directory.is_marked_active() or directory.lock_is_held():
+            return False
+        remove_file(self._waiting(order, run_id))
+        return True
 
     def line_up(self, order: str, run_id: str) -> None:
         """Make a run's marker; the one that it had at another place, or for a slot, goes."""

@@ -91,4 +91,14 @@ def submitted_in(order: str) -> int:
     return int(order.partition(".")[2])
 
 
+def is_order(text: str) -> bool:
+    """Whether `order_of` can have made it."""
+    priority, dot, submitted = text.partition(".")
+    return bool(dot) and _is_number(priority) and _is_number(submitted)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
 MOST_PRIORITY = 1000  # and as much below 0

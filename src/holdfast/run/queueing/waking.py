@@ -8,7 +8,7 @@ from holdfast.run.queueing.disk import Queue
 
 VERB = "turn"  # of the request
 _FIRST = 2  # one of them may be stopped, or about to end
-_MOST_TRIED = 16
+_MOST_TRIED = 256  # whose shims a reboot or an OOM killer has ended: a dial is cheap
 
 
 def wake_first(queue: Queue, count: int = _FIRST) -> None:

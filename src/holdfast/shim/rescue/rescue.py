@@ -4,8 +4,10 @@ Loaded when the first such run is met. What can't be told from here is left to `
 another boot, host or PID namespace, one whose record is damaged or of a later version; a queued
 run or a due restart that would not get its own control group, limits, umask and namespaces from us.
 
-A shim is a subreaper: the adopter that it starts lands below it. So the run is noted in
-`rescued/<id>` first, and what is that run's is never taken for ours (`run/inner_runs.py`).
+A shim is a subreaper: the adopter that it starts lands below it, and after its end below the next
+shim above: that of the run which rescued it, or in which it was started. So the run is noted in
+`rescued/<id>` of all of them first, and what is that run's is never taken for theirs
+(`run/inner_runs.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from holdfast.process.tree import STAMP, STAMP_HOME
 from holdfast.process.verdict import Verdict
 from holdfast.run import conclusion
 from holdfast.run.crashpoints import crash_point
+from holdfast.run.directory import RunDirectory
+from holdfast.run.home import Home
 from holdfast.run.inner_runs import NOTICE_STAMP
 from holdfast.run.lifecycle import fold
 from holdfast.run.trust import doubt_length, doubt_origin, has_summary
@@ -26,13 +30,12 @@ from holdfast.shim.rescue.spawn import RUN_SHIM, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.run.directory import RunDirectory
     from holdfast.run.facts import RunFacts
     from holdfast.shim.supervisor import Supervisor
 
 # Before each try: a command that ends a shim which hangs takes the lock at once after it; then an
-# adopter needs some time to load. After the last the run is left to `recover`.
-_PAUSES = (0.2, 3.0, 15.0)
+# adopter needs some time to load. Later tries are further and further apart.
+_PAUSES = (0.2, 3.0, 15.0, 60.0, 240.0, 960.0, 3600.0)
 
 
 class Rescue:
@@ -49,10 +52,9 @@ class Rescue:
             self._try_later(directory)
 
     def _try_later(self, directory: RunDirectory) -> None:
-        tried = self._tried[directory.id]
-        if tried < len(_PAUSES):
-            call = lambda: self._try(directory)  # noqa: E731
-            self._supervisor.loop.after(f"rescue {directory.id}", _PAUSES[tried], call)
+        pause = _PAUSES[min(self._tried[directory.id], len(_PAUSES) - 1)]
+        call = lambda: self._try(directory)  # noqa: E731
+        self._supervisor.loop.after(f"rescue {directory.id}", pause, call)
 
     def _try(self, directory: RunDirectory) -> None:
         if self._supervisor.journal.facts.has_ended:
@@ -63,7 +65,9 @@ class Rescue:
         self._tried[directory.id] += 1
         self._try_later(directory)
         crash_point("shim.rescue-found")
-        self._supervisor.directory.add_rescued(directory)
+        for above in _shims_above(self._supervisor.directory):
+            if above.id != directory.id:  # it may have rescued us before: its own stays its own
+                above.add_rescued(directory)
         crash_point("shim.rescue-noted")
         self._start_adopter(directory)
         crash_point("shim.rescue-spawned")
@@ -74,6 +78,22 @@ class Rescue:
         own = {name: value for name, value in os.environ.items() if name != NOTICE_STAMP}
         no_launcher = (os.POSIX_SPAWN_OPEN, 3, os.devnull, os.O_RDWR, 0)
         spawn(RUN_SHIM, ("adopt", directory.path, "3", "null"), [no_launcher], {**own, **stamps})
+
+
+def _shims_above(directory: RunDirectory) -> list[RunDirectory]:
+    """This run, and those whose shims are above its own: they rescued it, or it is inside them."""
+    found, todo = [directory], [directory]
+    homes = {directory.home.path: directory.home}
+    outer_home = os.environ.get(STAMP_HOME)
+    if outer_home:
+        homes.setdefault(outer_home, Home(outer_home))
+    runs = [RunDirectory(home, i) for home in homes.values() for i in home.run_ids(active=True)]
+    while todo:
+        below = todo.pop()
+        above = [one for one in runs if one not in found and one.has_below(below.id)]
+        found += above
+        todo += above
+    return found
 
 
 def needs_rescue(directory: RunDirectory) -> bool:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 
 from holdfast.errors import HoldfastError
-from holdfast.process.clock import boottime
+from holdfast.run.control_socket import tell
 from holdfast.run.crashpoints import crash_point
 from holdfast.run.directory import RunDirectory
 from holdfast.run.events import Kind
 from holdfast.run.queueing.disk import Queue, order_in
 from holdfast.run.queueing.plan import Waiter, order_of, plan, priority_in, submitted_in
-from holdfast.run.queueing.waking import wake_first
+from holdfast.run.queueing.waking import VERB, wake_first
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,9 +30,14 @@ if TYPE_CHECKING:
 
 _SLOW_SECONDS = 15.0  # times the place in the line: for a wake-up that never came
 _SLOWEST_SECONDS = 300.0
-_SILENT_SECONDS = 2.0  # who could start for so long, and does not, is gone past
+_SILENT_SECONDS = 2.0  # who was told that it may start, and does not for so long, is gone past
+_FORGIVEN_SECONDS = 60.0  # later it has another chance: it may only have been stopped for a while
 _BATON_SECONDS = 0.01  # between tries to take it; then longer and longer
 _LONGEST_BATON_SECONDS = 1.0
+
+
+class QueueBusy(ValueError):
+    """The baton is taken: it is asked again soon."""
 
 
 class Turn:
@@ -48,34 +53,39 @@ class Turn:
         self._look = look
         self._is_in_line = False
         self._baton_pause = _BATON_SECONDS
-        self._able: dict[str, float] = {}  # who may start before us, and since when
+        self._able: dict[str, float] = {}  # who may start before us, and when it was told
         self._has_failed = False
 
     def holds(self) -> bool:
         """Whether it was admitted, by itself, just now."""
         self._loop.cancel("turn")
         try:
-            return self._try()
+            is_admitted = self._try()
         except (HoldfastError, OSError) as error:
             if not self._has_failed:
                 self._has_failed = True
                 self._supervisor.journal.record_fault("queue", error)
             self._loop.after("turn", _SLOW_SECONDS, self._look)
             return False
+        self._has_failed = False
+        return is_admitted
 
     def close(self) -> None:
         self._loop.cancel("turn")
 
     def step_back(self) -> None:
-        """Out of the line, for a run that is paused; its place is kept by its order."""
+        """Out of the line, for a run that is paused; its place is kept by its order.
+
+        The marker may be that of a shim which died before it could step back.
+        """
         self._loop.cancel("turn")
-        if self._is_in_line:
-            self._is_in_line = False
+        self._is_in_line = False
+        if self._queue.exists():
             self._queue.leave(self._id)
             wake_first(self._queue)
 
     def move(self, priority: int | None, *, first: bool) -> None:
-        """Record another place in the line, then take it. ValueError: the queue is busy."""
+        """Record another place in the line, then take it. QueueBusy: somebody plans."""
         order = self._order()
         with self._queue.take_baton() or _busy():
             line = [one for one, run_id in self._queue.waiting() if run_id != self._id]
@@ -101,11 +111,13 @@ class Turn:
         self._baton_pause = _BATON_SECONDS
         crash_point("shim.baton-taken")
         with baton:
-            is_admitted = self._plan(self._queue.read_settings())
+            place, able = self._plan(self._queue.read_settings())
         crash_point("shim.baton-released")
-        if is_admitted:
+        if place.reason is None:
             wake_first(self._queue)
-        return is_admitted
+        else:
+            self._look_later(place, able)
+        return place.reason is None
 
     def _stand_in_line(self) -> None:
         if not self._is_in_line:
@@ -117,7 +129,8 @@ class Turn:
     def _order(self) -> str:
         return order_in(self._supervisor.directory, self._supervisor.journal.facts)
 
-    def _plan(self, settings: QueueSettings) -> bool:
+    def _plan(self, settings: QueueSettings) -> tuple[QueuePlace, list[str]]:
+        """Our place, which may be a slot by now, and who may start before us."""
         active = self._queue.count_active()
         place, ahead = self._place(settings, active)
         if place.reason is None:
@@ -126,9 +139,7 @@ class Turn:
             crash_point("shim.slot-taken")
             self._supervisor.journal.record(Kind.ADMITTED, queue=self._queue.name)
             crash_point("shim.admission-recorded")
-            return True
-        self._look_later(place, [one.id for one in ahead if one.reason is None])
-        return False
+        return place, [one.id for one in ahead if one.reason is None]
 
     def _place(self, settings: QueueSettings, active: int) -> tuple[QueuePlace, list[QueuePlace]]:
         """Our place, and those before us as far as they matter to it."""
@@ -145,6 +156,8 @@ class Turn:
             if living >= slots:
                 break
             is_gone = not self._sibling(run_id).lock_is_held()
+            if is_gone and self._queue.drop_if_over(order, run_id):
+                continue
             living += not is_gone
             waiters.append(Waiter(run_id, order, is_gone=is_gone))
         waiters.append(Waiter(self._id, line[ours[0]][0]))
@@ -161,15 +174,21 @@ class Turn:
         return self._supervisor.directory.sibling(run_id)
 
     def _silent(self) -> set[str]:
-        before = boottime() - _SILENT_SECONDS
-        return {run_id for run_id, since in self._able.items() if since <= before}
+        before = self._loop.awake() - _SILENT_SECONDS
+        return {run_id for run_id, told in self._able.items() if told <= before}
 
     def _look_later(self, place: QueuePlace, able: list[str]) -> None:
         """Once those ahead have had their time to start; else when a wake-up must have got lost."""
-        now = boottime()
-        silent = self._silent()
-        kept = {one: since for one, since in self._able.items() if one in able or one in silent}
-        self._able = {**dict.fromkeys(able, now), **kept}
+        now, silent = self._loop.awake(), self._silent()
+        self._able = {
+            one: told
+            for one, told in self._able.items()
+            if one in able or (one in silent and told > now - _FORGIVEN_SECONDS)
+        }
+        for one in able:
+            if one not in self._able:  # the wake-up that it was sent may have got lost
+                self._able[one] = now
+                tell(self._sibling(one).path, VERB)
         if able:
             self._loop.after("turn", _SILENT_SECONDS, self._look)
             return
@@ -178,7 +197,7 @@ class Turn:
 
 
 def _busy() -> HeldLock:
-    raise ValueError("somebody else changes the queue: try again")
+    raise QueueBusy("somebody else has the queue's baton")
 
 
 def _spread() -> float:

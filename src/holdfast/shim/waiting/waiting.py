@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from holdfast.errors import HoldfastError
 from holdfast.process.context import own_context
 from holdfast.process.oom import OomWatch
 from holdfast.run.conclusion import OWN_EXIT_CODE
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.shim.supervisor import Supervisor
     from holdfast.shim.waiting.conditions import Condition
 
+_FAILED_SECONDS = 15.0
 _SETTLE_SECONDS = 0.2  # between looks whether a full disk has taken the record
 
 
@@ -38,6 +40,8 @@ class Waiting:
         self._supervisor = supervisor
         self._tries = 0
         self._is_over = False  # admitted, cancelled, or a condition failed
+        self._is_starting = False  # admitted, and not started yet
+        self._has_failed = False
         self._conditions: list[Condition] = []
         moment = Moment.of(supervisor.loop, waits, self.look)
         if moment is not None:
@@ -50,17 +54,28 @@ class Waiting:
     def begin(self) -> None:
         """Record that it waits, look once, and tell the launcher."""
         supervisor = self._supervisor
-        supervisor.journal.record(Kind.QUEUED, context=own_context())
+        supervisor.guarded("output", self._make_output)
+        try:
+            context = own_context()
+        except (HoldfastError, OSError) as error:  # nothing was promised yet
+            self._fail(f"it could not be set waiting: {error}")
+            return
+        supervisor.journal.record(Kind.QUEUED, context=context)
         crash_point("shim.queued")
-        os.close(os.open(supervisor.directory.output_path, LOG_FLAGS, 0o600))
+        if supervisor.journal.facts.paused is not None:
+            supervisor.guarded("queue", self.hold)  # the shim before us may have died before that
         self.look()
-        supervisor.on_ready()
+        if not self._is_over:  # else the launcher is to hear whether the command runs
+            supervisor.on_ready()
         for begin in supervisor.on_waiting:
             supervisor.guarded("begin", begin)
 
+    def _make_output(self) -> None:
+        os.close(os.open(self._supervisor.directory.output_path, LOG_FLAGS, 0o600))
+
     def close(self) -> None:
         """The run has ended."""
-        self._is_over = True
+        self._is_over, self._is_starting = True, False
         for condition in self._conditions:
             condition.close()
 
@@ -73,7 +88,21 @@ class Waiting:
         self.look()
 
     def look(self) -> None:
-        """Does every condition hold? The first that does not wakes us when it may."""
+        """Does every condition hold? The first that does not wakes us when it may.
+
+        A look that fails is no verdict: it is said once, and looked again.
+        """
+        try:
+            self._look()
+        except (HoldfastError, OSError) as error:  # no descriptor is left
+            if not self._has_failed:
+                self._has_failed = True
+                self._supervisor.journal.record_fault("waiting", error)
+            self._supervisor.loop.after("look", _FAILED_SECONDS, self.look)
+
+    def _look(self) -> None:
+        if self._is_starting:
+            self._start()
         while not self._is_over and self._may_go_on():
             if not self._conditions:
                 self._admit()
@@ -93,7 +122,7 @@ class Waiting:
         return supervisor.stop_cause is None and supervisor.journal.facts.paused is None
 
     def _admit(self) -> None:
-        self._is_over = True
+        self._is_over = self._is_starting = True
         if not self._supervisor.journal.facts.is_admitted:  # a turn has recorded it under the baton
             self._supervisor.journal.record(Kind.ADMITTED)
         crash_point("shim.admitted")
@@ -101,14 +130,15 @@ class Waiting:
 
     def _start(self) -> None:
         supervisor = self._supervisor
-        if supervisor.stop_cause is not None:
+        if not self._may_go_on():
             return
         if not supervisor.journal.is_settled:
-            supervisor.loop.after("waiting", _SETTLE_SECONDS, self._start)
+            self._start_later(_SETTLE_SECONDS)
             return
         try:
             supervisor.oom = OomWatch()  # what was killed before was not this command
             supervisor.start_attempt()
+            self._is_starting = False
         except Exception as error:  # noqa: BLE001 - whatever it is, somebody has to end the run
             self._tries += 1
             delay = next_try_seconds(error, self._tries)
@@ -116,10 +146,14 @@ class Waiting:
                 self._fail(f"the command could not be started: {error}")
             else:
                 supervisor.journal.record_fault("start", error)
-                supervisor.loop.after("waiting", delay, self._start)
+                self._start_later(delay)
+
+    def _start_later(self, seconds: float) -> None:
+        self._supervisor.on_ready()  # its launcher need not wait for that
+        self._supervisor.loop.after("waiting", seconds, self._start)
 
     def _fail(self, why: str) -> None:
         """It will never start."""
-        self._is_over = True
+        self._is_over, self._is_starting = True, False
         self._supervisor.attempt.end = AttemptEnd(failure_code=OWN_EXIT_CODE, evidence=why)
         self._supervisor.finish()
