@@ -21,7 +21,7 @@ SIGNAL, RESTART, AGENT, PRESET = "signal", "restart", "agent", "preset"
 COUNT, MONEY = "count", "money"
 FILE, FILES, DIRECTORY = "file", "files", "directory"
 VARIABLES, TAGS, NOTICES, SECRETS = "variables", "tags", "notices", "secrets"
-QUEUE, PRIORITY, RUNS, MOMENT = "queue", "priority", "runs", "moment"
+QUEUE, PRIORITY, RUNS, MOMENT, NEED = "queue", "priority", "runs", "moment", "need"
 WHERE, AMOUNT = "where", "amount"
 PAIRS = (VARIABLES, TAGS)  # K=V; a mapping in the library, a table in config.toml
 _REPEATED = (FILES, PRESET, RUNS, *PAIRS)
@@ -136,18 +136,23 @@ option("agent", AGENT, START, "which agent it is: a name, auto (default) or none
 # What it waits for before it starts. The spec keeps that as `waits`.
 option("queue", QUEUE, WAIT, "wait for a slot of queue Q", short="-Q")
 option("priority", PRIORITY, WAIT, "its priority in the queue: the highest starts first (0)")
+option(
+    "needs_memory",
+    NEED,
+    WAIT,
+    "with -Q: wait until so much is free: a size, auto (learned), or off; with --on: set it aside",
+)
 option("after", RUNS, WAIT, "wait until RUN has succeeded; fail if it does not", in_config=False)
 option("after_any", RUNS, WAIT, "wait until RUN has ended, however it ends", in_config=False)
 option("at", MOMENT, WAIT, "start at this time: 03:00, or 2026-11-18T03:00", in_config=False)
 option("delay", DURATION, WAIT, "start after this long", flag="--in", in_config=False)
-WAITING = ("queue", "priority", "after", "after_any", "at", "delay")
+WAITING = ("queue", "priority", "needs_memory", "after", "after_any", "at", "delay")
 
 # Where it runs: another machine, and what that has to set aside. Consumed by `holdfast.fleet`.
 option("on", WHERE, PLACE, "run it there: ssh:HOST, slurm[:PARTITION], ray[:NODE]")
 option("cpus", AMOUNT, PLACE, "with --on: cores to set aside")
-option("needs_memory", SIZE, PLACE, "with --on: memory to set aside")
 option("gpus", AMOUNT, PLACE, "with --on: GPUs to set aside")
-PLACING = ("on", "cpus", "needs_memory", "gpus")
+PLACING = ("on", "cpus", "gpus")  # and `needs_memory`, which a queue has too
 
 
 class Wanted(Record):

@@ -41,6 +41,7 @@ WORDS = {
     "queue": ("main", "a/b"),
     "priority": ("3", "high"),
     "runs": ("build", None),
+    "need": ("auto", "much"),
     "moment": ("2026-11-18T03:00", "soon"),
     "file": ("pipe", None),
     "files": ("/dev/null", None),

@@ -55,6 +55,70 @@ def test_nobody_overtakes_one_that_could_start(waiting, limit, active, free):
             held_up = True
 
 
+@given(lines(), st.integers(1, 6), st.integers(0, 8), st.integers(-5, 60))
+def test_who_waits_for_memory_does_not_fit_or_is_behind_the_first_that_does_not(
+    waiting, limit, active, free
+):
+    places = plan(waiting, limit=limit, active=active, free_bytes=free)
+    needs = {one.id: one.needs_bytes for one in waiting}
+    held = [place for place in places if place.reason is Reason.MEMORY]
+    starting = sum(needs[place.id] for place in places if place.reason is None)
+    if held:
+        assert held[0].behind is None
+        assert needs[held[0].id] > free - starting
+    assert all(place.behind == held[0].id for place in held[1:])
+    assert all(place.behind is None for place in places if place not in held)
+    # They are shown as many slots as there are: who waits for memory would have one.
+    count = sum(place.reason in (None, Reason.MEMORY) for place in places)
+    assert count <= max(0, limit - active)
+
+
+@given(lines(), st.integers(1, 6), st.integers(0, 3), st.integers(-5, 60))
+def test_of_what_does_not_fit_one_is_admitted_when_nothing_is_active(waiting, limit, paused, free):
+    places = plan(
+        waiting,
+        limit=limit,
+        active=0,
+        is_paused=not paused,
+        free_bytes=free,
+        nothing_active=True,
+    )
+    there = [one for one in sorted(waiting, key=lambda one: one.order) if not one.is_gone]
+    starting = [place.id for place in places if place.reason is None]
+    assert starting[:1] == [one.id for one in there[:1] if paused]
+    needs = {one.id: one.needs_bytes for one in waiting}
+    for count in range(2, len(starting) + 1):
+        latest = needs[starting[count - 1]]
+        assert not latest or sum(needs[one] for one in starting[:count]) <= free
+
+
+@given(lines(), st.integers(1, 6), st.integers(0, 60), st.data())
+def test_over_time_needs_never_exceed_the_memory_unless_one_is_alone(waiting, limit, total, data):
+    """Runs end in any order; each plan is made with what the active ones leave."""
+    needs = {one.id: one.needs_bytes for one in waiting}
+    left, order = list(waiting), []
+    active: list[str] = []
+    while True:
+        free = total - sum(needs[one] for one in active)
+        is_idle = not active
+        places = plan(
+            left, limit=limit, active=len(active), free_bytes=free, nothing_active=is_idle
+        )
+        first = next((place.id for place in places if place.reason is None), None)
+        if first is not None:  # everybody admits itself alone
+            active.append(first)
+            order.append(first)
+            left = [one for one in left if one.id != first]
+            assert len(active) <= limit
+            assert not needs[first] or is_idle or sum(needs[one] for one in active) <= total
+        elif active:
+            active.remove(data.draw(st.sampled_from(active)))
+        else:
+            break
+    there = [one for one in sorted(waiting, key=lambda one: one.order) if not one.is_gone]
+    assert order == [one.id for one in there]
+
+
 @given(lines(), st.integers(1, 6))
 def test_everybody_who_is_there_starts_in_the_end_each_once(waiting, limit):
     left, order = list(waiting), []

@@ -26,6 +26,7 @@ OF_A_QUEUE = (
     "shim.queued",
     "shim.in-line",
     "shim.baton-taken",
+    "shim.memory-locked",
     "shim.slot-taken",
     "shim.admission-recorded",
     "shim.baton-released",
@@ -212,7 +213,7 @@ def spent_by_an_adopter(trial: Trial, crash_at: str) -> None:
 
 def queued(trial: Trial, crash_at: str) -> None:
     """The shim of a run in a queue dies on its way to its start."""
-    trial.start("-Q", "main", crash_at=crash_at)
+    trial.start("-Q", "main", "--needs-memory", "1M", crash_at=crash_at)
     trial.gate.touch()
     _until_dead_or_over(trial)
 
@@ -221,7 +222,7 @@ def queued_again(trial: Trial, crash_at: str) -> None:
     """Whoever sets a queued run waiting again dies on the way to its start."""
     trial.holdfast("queue", "set", "main", "--limit", "1")
     trial.holdfast("queue", "pause", "main")
-    trial.start("-Q", "main")
+    trial.start("-Q", "main", "--needs-memory", "1M")
     trial.kill_shim()
     trial.holdfast("queue", "unpause", "main")
     trial.holdfast("recover", crash_at=crash_at)

@@ -48,7 +48,13 @@ def test_Q1_the_highest_priority_starts_first_then_the_first_submitted(runs, tmp
     for name in "abcde":
         assert run_of(name).wait(60).outcome is Outcome.SUCCEEDED
     assert names_in(told) == ["b", "e", "a", "c", "d"]
-    assert held.info().queue == {"name": "main", "priority": 0, "position": None, "waits_for": None}
+    assert held.info().queue == {
+        "name": "main",
+        "priority": 0,
+        "position": None,
+        "waits_for": None,
+        "needs_memory": None,
+    }
 
 
 def test_Q1_moved_to_the_front_by_its_priority_or_by_word(holdfast, runs, tmp_path):

@@ -85,6 +85,17 @@ def test_what_is_to_be_set_aside_needs_a_place():
     assert options == {"name": "a"}
 
 
+def test_memory_is_set_aside_by_the_engine_and_waited_for_in_the_nodes_queue():
+    options: dict[str, Any] = {"on": "slurm", "needs_memory": "1G", "queue": "q"}
+    assert take_resources(options) == ("slurm", Resources(None, 1 << 30, None))
+    assert options == {"needs_memory": "1G", "queue": "q"}
+    options = {"on": "slurm", "needs_memory": "auto", "queue": "q"}
+    assert take_resources(options) == ("slurm", Resources())
+    assert options == {"needs_memory": "auto", "queue": "q"}
+    with pytest.raises(InvalidOption, match="needs_memory: 'auto' is not a size"):
+        take_resources({"on": "slurm", "needs_memory": "auto"})
+
+
 def facts(**changes: Any) -> NodeFacts:
     known: dict[str, Any] = {
         "version": "0.0.9",

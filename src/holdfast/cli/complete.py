@@ -162,7 +162,8 @@ def _known(argument: DeclaredArgument | Option) -> tuple[Sequence[str], Sequence
     """The words that a value may be, and the names of what to look up."""
     if not isinstance(argument, Option):
         names = argument.metavar.split("|")
-        return argument.choices or (), [_SOURCES[name] for name in names if name in _SOURCES]
+        words = argument.choices or [name for name in names if name.islower()]
+        return words, [_SOURCES[name] for name in names if name in _SOURCES]
     from holdfast.manage.starting.option_values import kind_of
 
     known = kind_of(argument).completes

@@ -12,9 +12,11 @@ import os
 
 from holdfast.errors import InvalidOption, WrongUse, argument
 from holdfast.fleet.placement import Resources
+from holdfast.manage.queueing.values import OFF
 from holdfast.manage.starting.request import StartRequest, read_value
 from holdfast.options import OPTIONS, PLACING
 from holdfast.record import Record
+from holdfast.run.queueing.disk import AUTO
 from holdfast.run.redaction import REDACTED, redact_argv, redact_text
 
 TYPE_CHECKING = False
@@ -96,6 +98,7 @@ def take_resources(options: dict[str, Any]) -> tuple[str | None, Resources]:
                 hint=f"give {argument('on')} too, or leave it out",
             )
         return None, Resources()
+    found.update(_memory_to_set_aside(options))
     values = {name: read_value(OPTIONS[name], found.get(name), argument(name)) for name in found}
     for name, value in values.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -105,6 +108,24 @@ def take_resources(options: dict[str, Any]) -> tuple[str | None, Resources]:
                 value=found[name],
             )
     return str(where), Resources(values.get("cpus"), values.get("needs_memory"), values.get("gpus"))
+
+
+def _memory_to_set_aside(options: dict[str, Any]) -> dict[str, Any]:
+    """What the engine is asked for. With a queue of the node the run waits for it there, too."""
+    need = options.get("needs_memory")
+    is_queued = options.get("queue") is not None
+    if not is_queued:
+        options.pop("needs_memory", None)
+    if need in (None, AUTO, OFF):
+        if need == AUTO and not is_queued:
+            raise InvalidOption(
+                f"{argument('needs_memory')}: {need!r} is not a size that can be set aside",
+                hint=f"give a size; {AUTO} is for {argument('queue')}, where the node learns it",
+                option="needs-memory",
+                value=need,
+            )
+        return {}
+    return {"needs_memory": need}
 
 
 def _checked(argv: Sequence[str], options: Mapping[str, Any]) -> StartRequest:

@@ -6,6 +6,7 @@ in one hierarchy at a time: a process that is in a v1 group of it is counted the
 
 from __future__ import annotations
 
+import errno
 import os
 
 from holdfast.process import procfs
@@ -13,6 +14,9 @@ from holdfast.record import Record
 
 V2 = ""  # the name of the v2 hierarchy in /proc/<pid>/cgroup, where v1 names its controllers
 _USUAL_MOUNT = "/sys/fs/cgroup"
+_V1_USAGE, _V2_USAGE = "memory.usage_in_bytes", "memory.current"
+_V1_DROPPABLE = (b"total_inactive_file", b"total_active_file")
+_V2_DROPPABLE = (b"inactive_file", b"active_file", b"slab_reclaimable")
 _NO_LIMIT_BYTES = 1 << 60  # v1 writes a number near 2**63 for "none"
 
 
@@ -23,6 +27,13 @@ class GroupFigures(Record):
     memory_max_bytes: int | None  # None: unlimited or unknown
     processes: int | None
     oom_kills: int | None
+
+
+class GroupMemory(Record):
+    """A limit of memory, of a group or of one that it is in, and what counts against it."""
+
+    limit_bytes: int
+    used_bytes: int  # without files that the kernel drops before it would kill
 
 
 class ControlGroup:
@@ -55,7 +66,7 @@ class ControlGroup:
         limit = self.memory_max_bytes()
         if self.path == "/" and limit is None:
             return None
-        usage = "memory.usage_in_bytes" if self._is_v1 else "memory.current"
+        usage = _V1_USAGE if self._is_v1 else _V2_USAGE
         return GroupFigures(
             _number(self._memory, usage),
             limit,
@@ -67,6 +78,30 @@ class ControlGroup:
         """The limit that is set for this very group; None: unlimited or unknown."""
         limit = _number(self._memory, "memory.limit_in_bytes" if self._is_v1 else "memory.max")
         return limit if limit is not None and limit < _NO_LIMIT_BYTES else None
+
+    def memory_limits(self) -> list[GroupMemory]:
+        """Of this group and those above it, as far as a mount shows them. OSError: not known."""
+        found, directory = [], self._memory
+        while os.path.exists(f"{directory}/cgroup.procs"):
+            limit = self._limit_of(directory)
+            if limit is not None:
+                found.append(GroupMemory(limit, self._used_in(directory)))
+            directory = os.path.dirname(directory)
+        return found
+
+    def _limit_of(self, directory: str) -> int | None:
+        """Above `memory.high` the kernel does not kill, but lets nothing go on."""
+        names = ("memory.limit_in_bytes",) if self._is_v1 else ("memory.max", "memory.high")
+        limits = [int(text) for name in names if (text := _read_or_fail(directory, name)).isdigit()]
+        return min((limit for limit in limits if limit < _NO_LIMIT_BYTES), default=None)
+
+    def _used_in(self, directory: str) -> int:
+        used = _read_or_fail(directory, _V1_USAGE if self._is_v1 else _V2_USAGE)
+        if not used.isdigit():
+            raise OSError(errno.EIO, "it does not say how much it uses", directory)
+        wanted = _V1_DROPPABLE if self._is_v1 else _V2_DROPPABLE
+        fields = (line.split() for line in _read_or_fail(directory, "memory.stat").splitlines())
+        return int(used) - sum(int(field[1]) for field in fields if field[0] in wanted)
 
     def processes_max(self) -> int | None:
         """The same for the number of processes and threads."""
@@ -128,3 +163,12 @@ def _read(directory: str | None, name: str) -> list[bytes]:
             return (file.read(4096) or b"").splitlines()
     except OSError:
         return []
+
+
+def _read_or_fail(directory: str, name: str) -> bytes:
+    """For what must not be guessed: empty only where there is no such file."""
+    try:
+        with open(f"{directory}/{name}", "rb", buffering=0) as file:
+            return (file.read(1 << 16) or b"").strip()
+    except FileNotFoundError:
+        return b""

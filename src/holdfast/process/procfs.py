@@ -171,6 +171,19 @@ def boot_time() -> int:
     raise ProcessUnreadable("/proc does not say when the machine booted")
 
 
+def machine_memory() -> tuple[int, int]:
+    """How much the machine has, and how much of it new programs could use without swap."""
+    figures: dict[bytes, int] = {}
+    for line in read("meminfo", "").splitlines():
+        name, _, rest = line.partition(b":")
+        if name in (b"MemTotal", b"MemAvailable"):
+            figures[name] = int(rest.split()[0]) * 1024
+    try:
+        return figures[b"MemTotal"], figures[b"MemAvailable"]
+    except KeyError:
+        raise ProcessUnreadable("/proc does not say how much memory is available") from None
+
+
 def pid_namespace() -> int:
     """The inode of our PID namespace. Recycled by the kernel: it narrows, it never proves."""
     return os.stat("/proc/self/ns/pid").st_ino

@@ -31,6 +31,7 @@ POINTS = {
     "shim.queued": "a run that waits, and is in no line yet",
     "shim.in-line": "a place in the line of a shim that is gone",
     "shim.baton-taken": "the baton of a queue was held by a shim that is gone",
+    "shim.memory-locked": "the lock of admissions by memory was held by a shim that is gone",
     "shim.slot-taken": "a slot of a run of which no admission is recorded",
     "shim.admission-recorded": "an admitted run whose baton nobody has let go of",
     "shim.baton-released": "the next in line was not told",

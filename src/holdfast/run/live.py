@@ -41,7 +41,7 @@ def read_live(
     is_unresolved = row.get("resolution") == "unresolved"  # it counts wrappers alone
     figures = {} if is_unresolved else tree_figures(row)
     now = None
-    if figures and _is_recent(row, interval_seconds):
+    if figures and is_recent(row, interval_seconds):
         now = {"at": row["at"], **{name: figures.get(name) for name in NOW}}
     return Live(now, _so_far(row, figures) if with_usage else None)
 
@@ -52,7 +52,8 @@ def _is_ours(row: Json, facts: RunFacts) -> bool:
     return token is None or token in facts.workloads
 
 
-def _is_recent(row: Json, interval_seconds: float) -> bool:
+def is_recent(row: Json, interval_seconds: float) -> bool:
+    """Whether a row is new enough to be about now."""
     at = row.get("boottime")
     stale = _STALE_INTERVALS * max(interval_seconds, 1.0)
     return at is not None and 0 <= boottime() - at <= stale

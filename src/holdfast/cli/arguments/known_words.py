@@ -108,10 +108,9 @@ def _variables(_verb: str, _typed: str) -> Words:
 
 
 def _queues(_verb: str, _typed: str) -> Words:
-    try:
-        return dict.fromkeys(sorted(os.listdir(_home().queues_path)), "")
-    except FileNotFoundError:
-        return {}
+    from holdfast.run.queueing.disk import queue_names
+
+    return dict.fromkeys(queue_names(_home()), "")
 
 
 def _engines(_verb: str, _typed: str) -> Words:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.cli.text import streams
 from holdfast.manage.plaintext import printable
+from holdfast.run.units import size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +43,14 @@ def _head(queue: QueueInfo) -> str:
         return f"{queue.name}: nothing is admitted: {queue.error}"
     paused = ", paused" if queue.paused else ""
     used = f"{len(queue.active)} of {queue.limit} active, {len(queue.waiting)} waiting"
-    return f"{queue.name}: {used}{paused}"
+    return f"{queue.name}: {used}{need_text(queue.needs_memory)}{paused}"
+
+
+def need_text(need: int | str | None) -> str:
+    """What the runs of a queue need, if they do not say."""
+    if need is None:
+        return ""
+    return f", memory {need if isinstance(need, str) else size(need)}"
 
 
 def _name(one: Json) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from holdfast.cli.text import streams
-from holdfast.cli.text.queue_text import show_queues
+from holdfast.cli.text.queue_text import need_text, show_queues
 from holdfast.errors import InvalidOption, WrongUse
 from holdfast.manage.operations import run_steps
 from holdfast.manage.queueing.changes import change_queue, find_queue, move_in_line
-from holdfast.manage.queueing.values import read_priority
+from holdfast.manage.queueing.values import OFF, read_need, read_priority
 from holdfast.manage.queueing.view import list_queues, look_at_queue
 from holdfast.manage.runs import Runs
 
@@ -26,12 +26,18 @@ def add_arguments(parser: Parser) -> None:
         "words", metavar="Q", nargs="*", help="[show] [Q], set Q, pause Q, unpause Q, or move RUN"
     )
     parser.add_argument("--limit", metavar="N", help="set: how many of its runs may be active")
+    parser.add_argument(
+        "--needs-memory",
+        metavar="S|auto|off",
+        help="set: what its runs wait for to be free, if they do not say (off)",
+    )
     parser.add_argument("--first", action="store_true", help="move: to the front of the line")
     parser.add_argument("--priority", metavar="N", help="move: the highest starts first")
     parser.epilog = (
         "holdfast queue                     every queue\n"
         "holdfast queue Q                   one queue\n"
         "holdfast queue set Q --limit N     how many of its runs may be active (1)\n"
+        "holdfast queue set Q --needs-memory auto   its runs wait for what earlier ones took\n"
         "holdfast queue pause|unpause Q     admit nothing more; go on\n"
         "holdfast queue move RUN --first    or --priority N\n"
         "exit codes: 3 no such queue or run, 4 the run does not wait, 6 the queue is busy"
@@ -59,13 +65,24 @@ def _show(args: Namespace, words: list[str]) -> None:
 
 
 def _set(args: Namespace, words: list[str]) -> None:
-    if args.limit is None:
-        raise WrongUse("queue set: nothing to set", hint="holdfast queue set Q --limit N")
-    limit = int(args.limit) if args.limit.isascii() and args.limit.isdigit() else 0
+    changes: dict[str, object] = {}
+    if args.limit is not None:
+        changes["limit"] = _limit(args.limit)
+    if args.needs_memory is not None:
+        need = read_need(args.needs_memory, "--needs-memory")
+        changes["needs_memory"] = None if need == OFF else need
+    if not changes:
+        hint = "holdfast queue set Q --limit N, or --needs-memory S|auto|off"
+        raise WrongUse("queue set: nothing to set", hint=hint)
+    _change(args, words[0], **changes)
+
+
+def _limit(text: str) -> int:
+    limit = int(text) if text.isascii() and text.isdigit() else 0
     if not 1 <= limit <= _MOST_LIMIT:
-        message = f"--limit: {args.limit!r} is not a whole number from 1 to {_MOST_LIMIT}"
-        raise InvalidOption(message, option="limit", value=args.limit)
-    _change(args, words[0], limit=limit)
+        message = f"--limit: {text!r} is not a whole number from 1 to {_MOST_LIMIT}"
+        raise InvalidOption(message, option="limit", value=text)
+    return limit
 
 
 def _change(args: Namespace, name: str, **changes: object) -> None:
@@ -74,7 +91,8 @@ def _change(args: Namespace, name: str, **changes: object) -> None:
         streams.say_json({"schema": 1, "queue": name, **settings.as_dict()})
     elif not args.quiet:
         paused = ", paused" if settings.paused else ""
-        streams.complain(f"queue {name}: limit {settings.limit}{paused}")
+        need = need_text(settings.needs_memory)
+        streams.complain(f"queue {name}: limit {settings.limit}{need}{paused}")
 
 
 def _admit(args: Namespace, name: str, *, paused: bool) -> None:

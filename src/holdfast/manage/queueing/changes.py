@@ -7,12 +7,12 @@ import time
 from holdfast.errors import LockBusy, NotFound, Refused, Unavailable
 from holdfast.manage.operations import Wait
 from holdfast.manage.queueing.values import read_queue
-from holdfast.manage.queueing.view import BATON_SECONDS, queue_names
+from holdfast.manage.queueing.view import BATON_SECONDS
 from holdfast.manage.shim_client import ask_shim_of
 from holdfast.manage.state import read_facts
 from holdfast.run.directory import RunDirectory
 from holdfast.run.locks import wait_for_lock
-from holdfast.run.queueing.disk import Queue
+from holdfast.run.queueing.disk import Queue, queue_names
 from holdfast.run.queueing.waking import wake_first
 
 TYPE_CHECKING = False

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import time
 
-from holdfast.errors import HoldfastError, InvalidOption, Refused, argument
+from holdfast.errors import HoldfastError, InvalidOption, Refused, WrongUse, argument
 from holdfast.manage.queueing.awaiting import note_awaited
+from holdfast.manage.queueing.values import OFF
 from holdfast.process import this_host
 from holdfast.process.clock import boottime, wall_clock
 from holdfast.process.identity import ProcessIdentity
@@ -23,18 +24,21 @@ from holdfast.run.references import resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
+    from holdfast.manage.starting.request import StartRequest
     from holdfast.run.home import Home
     from holdfast.run.spec import RunSpec
 
     Json = dict[str, Any]
 
 
-def describe_waits(home: Home, options: Json, *, name: str, replace: bool) -> Json | None:
-    """What the spec holds of it; None: the run starts at once. Refused or InvalidOption."""
-    given = {key: value for key, value in options.items() if value not in (None, [], ())}
+def describe_waits(home: Home, request: StartRequest, notice: Callable[[str], None]) -> Json | None:
+    """What the spec holds of it; None: the run starts at once. Refused, or WrongUse."""
+    given = {key: value for key, value in request.waiting.items() if value not in (None, [], ())}
+    if "needs_memory" in given and "queue" not in given:
+        _refuse_need(given.pop("needs_memory"), request)
     if not given:
         return None
     waits: Json = {}
@@ -51,7 +55,7 @@ def describe_waits(home: Home, options: Json, *, name: str, replace: bool) -> Js
     ]
     if targets:
         waits["after"] = targets
-        _refuse_own_target(targets, name, replace)
+        _refuse_own_target(targets, request.name, request.replace)
     if "queue" in given:
         priority = given.get("priority", 0)
         waits.update(queue=given["queue"], priority=priority)
@@ -65,7 +69,38 @@ def describe_waits(home: Home, options: Json, *, name: str, replace: bool) -> Js
             value=given["priority"],
         )
     _refuse_circle(home, given.get("queue"), targets)
-    return waits
+    need = _need(home, given, request, notice) if "queue" in given else None
+    return waits if need is None else {**waits, "needs_memory": need}
+
+
+def _refuse_need(asked: int | str, request: StartRequest) -> None:
+    """A need of [defaults] is for the runs of queues alone."""
+    if asked != OFF and (request.given_by or {}).get("needs_memory") != "[defaults]":
+        raise WrongUse(
+            f"{argument('needs_memory')}: only a run of a queue waits for memory",
+            hint=f"name one: {argument('queue', 'main')}; or {argument('on', 'WHERE')}, where it"
+            " is set aside",
+        )
+
+
+def _need(
+    home: Home, given: Json, request: StartRequest, notice: Callable[[str], None]
+) -> Json | None:
+    """What it has to find free, and where that comes from; None: nothing."""
+    queue, asked, by = str(given["queue"]), given.get("needs_memory"), "run"
+    if asked is None:
+        by = "queue"
+        try:
+            asked = Queue(home, queue).read_settings().needs_memory
+        except (HoldfastError, OSError) as error:
+            # Submitted all the same: nothing is admitted while they can't be read.
+            notice(f"what the runs of queue {queue} need is not known: {error}")
+    if asked in (None, OFF):
+        return None
+    from holdfast.manage.queueing.needs import NeedFinder  # only such a run pays for it
+
+    finder = NeedFinder(home, queue=queue, name=request.name, agent=request.agent, notice=notice)
+    return finder.find(asked, by)
 
 
 def await_targets(directory: RunDirectory, spec: RunSpec) -> None:

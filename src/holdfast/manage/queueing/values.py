@@ -5,11 +5,15 @@ from __future__ import annotations
 from holdfast.errors import InvalidOption
 from holdfast.process.clock import iso_time
 from holdfast.run.names import valid_name
+from holdfast.run.queueing.disk import AUTO
 from holdfast.run.queueing.plan import MOST_PRIORITY
+from holdfast.run.units import LARGEST_BYTES, parse_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+OFF = "off"  # no need of memory, whatever the queue's runs need otherwise
 
 
 def read_queue(value: Any, label: str) -> str:
@@ -31,6 +35,19 @@ def read_priority(value: Any, label: str) -> int:
         expected = f"a whole number from -{MOST_PRIORITY} to {MOST_PRIORITY}"
         raise InvalidOption(f"{label}: {value!r} is not {expected}", option="priority", value=value)
     return number
+
+
+def read_need(value: Any, label: str) -> int | str:
+    """Memory: bytes, `auto` or `off`."""
+    if value in (AUTO, OFF):
+        return str(value)
+    if isinstance(value, str) and value[:1].isdigit():
+        value = parse_size(value, label)
+    if type(value) is not int or not 0 < value <= LARGEST_BYTES:
+        expected = f"a size such as 300M, {AUTO} or {OFF}"
+        message = f"{label}: {value!r} is not {expected}"
+        raise InvalidOption(message, option="needs-memory", value=value, expected=expected)
+    return value
 
 
 def read_refs(value: Any, label: str) -> list[str]:

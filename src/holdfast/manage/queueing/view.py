@@ -9,14 +9,14 @@ import os
 import time
 
 from holdfast.errors import HoldfastError
+from holdfast.manage.queueing.memory_view import SETTLED_NS, memory_reasons
 from holdfast.manage.state import read_facts, view_run
 from holdfast.process import this_host
 from holdfast.process.clock import boottime, iso_time, seconds_of
 from holdfast.record import Record
 from holdfast.run.directory import RunDirectory
 from holdfast.run.facts import State
-from holdfast.run.names import valid_name
-from holdfast.run.queueing.disk import Queue, Slot, slot_of
+from holdfast.run.queueing.disk import Queue, Slot, queue_names, slot_of
 from holdfast.run.queueing.plan import Reason, Waiter, plan, priority_in
 
 TYPE_CHECKING = False
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 BATON_SECONDS = 5.0  # a plan takes milliseconds: who has had the baton for so long may be stopped
-_SETTLED_NS = 100_000_000  # a change within the same tick of the kernel's clock shows no later time
 _lines: dict[str, tuple[int, list[str]]] = {}  # by path: as of which change, and who waits
 
 
@@ -40,6 +39,7 @@ class QueueInfo(Record):
     name: str
     limit: int | None
     paused: bool | None
+    needs_memory: int | str | None  # of runs that do not say: bytes, or auto
     active: tuple[Json, ...]  # id, name
     # id, name, position, priority, waits_for; in order, then those that are not in line yet
     waiting: tuple[Json, ...]
@@ -68,7 +68,13 @@ def describe_queue(view: RunView) -> Json | None:
         if name is not None:
             position = _position(Queue(view.directory.home, name), view.directory.id)
     priority = (facts.requeued or {}).get("priority", waits.get("priority"))
-    return {"name": name, "priority": priority, "position": position, "waits_for": reason}
+    return {
+        "name": name,
+        "priority": priority,
+        "position": position,
+        "waits_for": reason,
+        "needs_memory": waits.get("needs_memory"),
+    }
 
 
 def _reason(view: RunView, waits: Json) -> Json | None:
@@ -90,7 +96,7 @@ def _reason(view: RunView, waits: Json) -> Json | None:
         settings = queue.read_settings()
     except (HoldfastError, OSError) as error:
         return _waits_for("slot", f"the queue's settings can't be read: {error}")
-    return _of_queue(queue, settings)
+    return memory_reasons(queue, settings).get(view.directory.id) or _of_queue(queue, settings)
 
 
 def _waits_for(kind: str, detail: str, until: str | None = None) -> Json:
@@ -133,7 +139,7 @@ def _position(queue: Queue, run_id: str) -> int | None:
         known = _lines.get(queue.waiting_path)
         if known is None or known[0] != changed:
             known = changed, [one for _, one in queue.waiting()]
-            if time.time_ns() - changed > _SETTLED_NS:
+            if time.time_ns() - changed > SETTLED_NS:
                 _lines[queue.waiting_path] = known
         return known[1].index(run_id) + 1
     except (OSError, ValueError):
@@ -156,15 +162,6 @@ def look_at_queue(queue: Queue) -> QueueInfo:
     return next(one for one in list_queues(queue.home) if one.name.lower() == name)
 
 
-def queue_names(home: Home) -> list[str]:
-    """Of every queue of a home, sorted."""
-    try:
-        names = sorted(filter(valid_name, os.listdir(home.queues_path)))
-    except FileNotFoundError:
-        return []
-    return [name for name in names if Queue(home, name).exists()]
-
-
 def _look_at(queue: Queue) -> QueueInfo:
     """Who has a slot, who waits, in which order, and why."""
     active, unknown = [], []
@@ -181,7 +178,7 @@ def _look_at(queue: Queue) -> QueueInfo:
         settings = queue.read_settings()
     except (HoldfastError, OSError) as error:
         return QueueInfo(
-            queue.name, None, None, tuple(active), (), tuple(unknown), holder, str(error)
+            queue.name, None, None, None, tuple(active), (), tuple(unknown), holder, str(error)
         )
     line = _line(queue, settings, len(active))
     shown = {one["id"] for one in (*active, *unknown, *line)}
@@ -189,6 +186,7 @@ def _look_at(queue: Queue) -> QueueInfo:
         queue.name,
         settings.limit,
         settings.paused,
+        settings.needs_memory,
         tuple(active),
         (*line, *_not_in_line(queue, shown)),
         tuple(unknown),
@@ -204,6 +202,7 @@ def _line(queue: Queue, settings: QueueSettings, active: int) -> list[Json]:
         if not is_gone or directory.is_marked_active():  # else it has ended: the marker goes
             waiters.append(Waiter(run_id, order, is_gone=is_gone))
     places = plan(waiters, limit=settings.limit, active=active, is_paused=settings.paused)
+    held = memory_reasons(queue, settings)
     said = {
         Reason.PAUSED: _of_queue(queue, settings),
         Reason.SLOT: _of_queue(queue, settings),
@@ -215,7 +214,7 @@ def _line(queue: Queue, settings: QueueSettings, active: int) -> list[Json]:
             **_named(RunDirectory(queue.home, place.id)),
             "position": place.position,
             "priority": priority_in(waiter.order),
-            "waits_for": said[place.reason],
+            "waits_for": held.get(place.id) or said[place.reason],
         }
         for place, waiter in zip(places, waiters, strict=True)
     ]

@@ -128,6 +128,12 @@ def _read_moment(value: Any, label: str) -> str:
     return read_moment(value, label)
 
 
+def _read_need(value: Any, label: str) -> int | str:
+    from holdfast.manage.queueing.values import read_need
+
+    return read_need(value, label)
+
+
 def _is_limit(seconds: float) -> bool:
     return 0 < seconds <= LONGEST_SECONDS
 
@@ -226,6 +232,7 @@ KINDS = {
     options.AGENT: ValueKind("NAME", completes="agent choices"),
     options.QUEUE: ValueKind("Q", _read_queue, completes="queues"),
     options.PRIORITY: ValueKind("N", _read_priority),
+    options.NEED: ValueKind("S|auto|off", _read_need, completes=("auto", "off")),
     options.RUNS: ValueKind("RUN", _read_refs, completes="runs"),
     options.MOMENT: ValueKind("T", _read_moment),
     options.PRESET: ValueKind("PRESET", completes="presets"),

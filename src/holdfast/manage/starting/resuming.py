@@ -113,9 +113,11 @@ def _options_of(spec: RunSpec) -> Options:
 
 
 def _queue_of(spec: RunSpec) -> Options:
-    """The queue and its priority are kept; what else it waited for is not."""
+    """The queue, its priority and the memory that was asked for are kept; conditions are not."""
     waits = spec.waits or {}
-    return {name: waits[name] for name in ("queue", "priority") if name in waits}
+    kept: Options = {name: waits[name] for name in ("queue", "priority") if name in waits}
+    need = waits.get("needs_memory") or {}
+    return {**kept, "needs_memory": need["asked"]} if need.get("by") == "run" else kept
 
 
 def _environment_of(spec: RunSpec) -> dict[str, str | None]:

@@ -50,7 +50,7 @@ def start_run(
         name_claim = yield from wait_for_name(home, request.name, _refusal(request))
         with name_claim:
             crash_point("launcher.claimed")
-            waits = _waits(home, request)  # refused before anything is replaced
+            waits = _waits(home, request, notice)  # refused before anything is replaced
             yield from _free_the_name(home, name_claim, request, notice)
             claims = (key_claim, name_claim)
             directory = yield from _make(home, request, waits, claims, notice)
@@ -246,12 +246,12 @@ def _describe(
     )
 
 
-def _waits(home: Home, request: StartRequest) -> Json | None:
+def _waits(home: Home, request: StartRequest, notice: Callable[[str], None]) -> Json | None:
     if not request.waiting:
         return None
     from holdfast.manage.queueing.submission import describe_waits
 
-    return describe_waits(home, request.waiting, name=request.name, replace=request.replace)
+    return describe_waits(home, request, notice)
 
 
 def _unmake(directory: RunDirectory, request: StartRequest) -> None:

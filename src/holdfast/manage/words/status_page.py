@@ -76,6 +76,7 @@ def lines_of(known: StatusFacts) -> Iterator[tuple[str, str]]:
         # What people ask first; what only proves it comes last.
         "why": why(info),
         "waits": note(info) if info.state is State.QUEUED else "",
+        "needs": _need(info),
         "output": _output(known),
         "result": _result(info),
         "limit": _limit(known),
@@ -105,6 +106,15 @@ def lines_of(known: StatusFacts) -> Iterator[tuple[str, str]]:
         "next": " | ".join(unbroken(f"holdfast {step}") for step in next_steps(info)),
     }
     return ((label, text) for label, text in texts.items() if text)
+
+
+def _need(info: RunInfo) -> str:
+    """The memory that it has to find free before it starts, and who says so."""
+    need = (info.queue or {}).get("needs_memory")
+    if need is None:
+        return ""
+    said = f"{size(need['bytes'])} of memory" if need["bytes"] else "no memory that is known"
+    return f"{said}: {need['from']}"
 
 
 def _command(info: RunInfo) -> str:

@@ -32,7 +32,7 @@ from holdfast.run.checked_json import damaged
 from holdfast.run.directory import RunDirectory
 from holdfast.run.lifecycle import fold
 from holdfast.run.locks import lock_is_held, take_lock
-from holdfast.run.names import ID_LENGTH, is_id
+from holdfast.run.names import ID_LENGTH, is_id, valid_name
 from holdfast.run.queueing.plan import is_order
 
 TYPE_CHECKING = False
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from holdfast.run.home import Home
     from holdfast.run.locks import HeldLock
 
+AUTO = "auto"  # a need of memory that is learned from earlier runs
 _MOST_LIMIT = 100_000
 
 
@@ -49,6 +50,7 @@ class QueueSettings(Record):
 
     limit: int = 1
     paused: bool = False
+    needs_memory: int | str | None = None  # of its runs that do not say: bytes, or AUTO
 
 
 class Slot(StrEnum):
@@ -58,6 +60,31 @@ class Slot(StrEnum):
     FREE = "free"
     UNUSED = "unused"  # its shim died before it began: it goes back into the line
     UNKNOWN = "unknown"  # nobody can tell: it does not hold the slot for ever
+
+
+def take_signed(path: str) -> HeldLock | None:
+    """Take a lock that says who has it; None while another has."""
+    lock = take_lock(path)
+    if lock is not None:
+        os.pwrite(lock.fd, f"{os.getpid():<10}\n".encode(), 0)
+    return lock
+
+
+def signed_by(path: str) -> int | None:
+    """Who took such a lock last, as far as that is known."""
+    try:
+        return int(read_file(path)[:10])
+    except (OSError, ValueError):
+        return None
+
+
+def queue_names(home: Home) -> list[str]:
+    """Of every queue of a home, sorted."""
+    try:
+        names = sorted(filter(valid_name, os.listdir(home.queues_path)))
+    except FileNotFoundError:
+        return []
+    return [name for name in names if Queue(home, name).exists()]
 
 
 class Queue:
@@ -82,17 +109,11 @@ class Queue:
 
     def take_baton(self) -> HeldLock | None:
         """Take it if it is free; whoever meets it taken can read who has it."""
-        lock = take_lock(self.baton_path)
-        if lock is not None:
-            os.pwrite(lock.fd, f"{os.getpid():<10}\n".encode(), 0)
-        return lock
+        return take_signed(self.baton_path)
 
     def baton_pid(self) -> int | None:
         """Who took the baton last, as far as that is known."""
-        try:
-            return int(read_file(self.baton_path)[:10])
-        except (OSError, ValueError):
-            return None
+        return signed_by(self.baton_path)
 
     def baton_held_seconds(self) -> float | None:
         """For how long somebody has had the baton; None: nobody has it, or it can't be told."""
@@ -230,5 +251,7 @@ def order_in(directory: RunDirectory, facts: RunFacts) -> str:
 
 def _is_usable(settings: QueueSettings) -> bool:
     limit: object = settings.limit
+    need: object = settings.needs_memory
     is_limit = type(limit) is int and 1 <= limit <= _MOST_LIMIT
-    return is_limit and type(settings.paused) is bool
+    is_need = need in (None, AUTO) or (type(need) is int and need > 0)
+    return is_limit and is_need and type(settings.paused) is bool

@@ -39,6 +39,7 @@ class QueuePlace(Record):
     id: str
     position: int  # from 1
     reason: Reason | None
+    behind: str | None = None  # of MEMORY: the run ahead that does not fit
 
 
 def plan(
@@ -58,7 +59,7 @@ def plan(
     did not start though it could.
     """
     slots, free, alone = limit - active, free_bytes, nothing_active
-    places = []
+    places, behind = [], None
     for position, one in enumerate(sorted(waiting, key=lambda one: one.order), 1):
         reason: Reason | None = None
         if is_paused:
@@ -67,13 +68,20 @@ def plan(
             reason = Reason.SHIM
         elif slots <= 0:
             reason = Reason.SLOT
-        elif one.needs_bytes and free is not None and one.needs_bytes > free and not alone:
-            reason, slots = Reason.MEMORY, 0  # those behind it wait with it
+        elif behind is not None or _lacks_memory(one, free, alone):
+            reason, slots = Reason.MEMORY, slots - 1
         else:
             slots, alone = slots - 1, False
             free = None if free is None else free - one.needs_bytes
-        places.append(QueuePlace(one.id, position, reason))
+        is_memory = reason is Reason.MEMORY
+        places.append(QueuePlace(one.id, position, reason, behind if is_memory else None))
+        if is_memory and behind is None:
+            behind = one.id  # those after it wait with it
     return places
+
+
+def _lacks_memory(one: Waiter, free: int | None, alone: bool) -> bool:
+    return bool(one.needs_bytes) and free is not None and one.needs_bytes > free and not alone
 
 
 def order_of(priority: int, submitted_ns: int) -> str:

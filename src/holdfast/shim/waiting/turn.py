@@ -10,12 +10,21 @@ from __future__ import annotations
 import os
 
 from holdfast.errors import HoldfastError
+from holdfast.process.memory import own_groups
 from holdfast.run.control_socket import tell
 from holdfast.run.crashpoints import crash_point
 from holdfast.run.directory import RunDirectory
 from holdfast.run.events import Kind
 from holdfast.run.queueing.disk import Queue, order_in
-from holdfast.run.queueing.plan import Waiter, order_of, plan, priority_in, submitted_in
+from holdfast.run.queueing.memory import look_at_memory, need_of, take_memory_lock
+from holdfast.run.queueing.plan import (
+    Reason,
+    Waiter,
+    order_of,
+    plan,
+    priority_in,
+    submitted_in,
+)
 from holdfast.run.queueing.waking import VERB, wake_first
 
 TYPE_CHECKING = False
@@ -25,6 +34,7 @@ if TYPE_CHECKING:
 
     from holdfast.run.locks import HeldLock
     from holdfast.run.queueing.disk import QueueSettings
+    from holdfast.run.queueing.memory import MemoryLook
     from holdfast.run.queueing.plan import QueuePlace
     from holdfast.shim.supervisor import Supervisor
 
@@ -32,8 +42,9 @@ _SLOW_SECONDS = 15.0  # times the place in the line: for a wake-up that never ca
 _SLOWEST_SECONDS = 300.0
 _SILENT_SECONDS = 2.0  # who was told that it may start, and does not for so long, is gone past
 _FORGIVEN_SECONDS = 60.0  # later it has another chance: it may only have been stopped for a while
-_BATON_SECONDS = 0.01  # between tries to take it; then longer and longer
-_LONGEST_BATON_SECONDS = 1.0
+_MEMORY_SECONDS = 2.0  # between looks of the first that waits for memory
+_BUSY_SECONDS = 0.01  # between tries while another plans; then longer and longer
+_LONGEST_BUSY_SECONDS = 1.0
 
 
 class QueueBusy(ValueError):
@@ -52,7 +63,7 @@ class Turn:
         self._queue = Queue(supervisor.directory.home, str(waits["queue"]))
         self._look = look
         self._is_in_line = False
-        self._baton_pause = _BATON_SECONDS
+        self._busy_pause = _BUSY_SECONDS
         self._able: dict[str, float] = {}  # who may start before us, and when it was told
         self._has_failed = False
 
@@ -105,19 +116,26 @@ class Turn:
         self._stand_in_line()
         baton = self._queue.take_baton()
         if baton is None:
-            self._loop.after("turn", self._baton_pause * _spread(), self._look)
-            self._baton_pause = min(2 * self._baton_pause, _LONGEST_BATON_SECONDS)
-            return False
-        self._baton_pause = _BATON_SECONDS
+            return self._try_soon()
         crash_point("shim.baton-taken")
         with baton:
-            place, able = self._plan(self._queue.read_settings())
+            planned = self._plan(self._queue.read_settings())
         crash_point("shim.baton-released")
+        if planned is None:
+            return self._try_soon()
+        self._busy_pause = _BUSY_SECONDS
+        place, able = planned
         if place.reason is None:
             wake_first(self._queue)
         else:
             self._look_later(place, able)
         return place.reason is None
+
+    def _try_soon(self) -> bool:
+        """Another plans: we are not admitted yet."""
+        self._loop.after("turn", self._busy_pause * _spread(), self._look)
+        self._busy_pause = min(2 * self._busy_pause, _LONGEST_BUSY_SECONDS)
+        return False
 
     def _stand_in_line(self) -> None:
         if not self._is_in_line:
@@ -129,20 +147,26 @@ class Turn:
     def _order(self) -> str:
         return order_in(self._supervisor.directory, self._supervisor.journal.facts)
 
-    def _plan(self, settings: QueueSettings) -> tuple[QueuePlace, list[str]]:
-        """Our place, which may be a slot by now, and who may start before us."""
-        active = self._queue.count_active()
-        place, ahead = self._place(settings, active)
-        if place.reason is None:
-            order = self._order()
-            self._queue.admit(order, self._id)
-            crash_point("shim.slot-taken")
-            self._supervisor.journal.record(Kind.ADMITTED, queue=self._queue.name)
-            crash_point("shim.admission-recorded")
-        return place, [one.id for one in ahead if one.reason is None]
+    def _plan(self, settings: QueueSettings) -> tuple[QueuePlace, list[str]] | None:
+        """Our place, which may be a slot by now, and who may start before us.
 
-    def _place(self, settings: QueueSettings, active: int) -> tuple[QueuePlace, list[QueuePlace]]:
-        """Our place, and those before us as far as they matter to it."""
+        None: somebody else admits by memory.
+        """
+        active = self._queue.count_active()
+        slots = 0 if settings.paused else max(0, settings.limit - active)
+        waiters, position = self._line(slots)
+        if not slots or not any(one.needs_bytes for one in waiters):
+            return self._decide(settings, active, waiters, position, None)
+        lock = take_memory_lock(self._queue.home)
+        if lock is None:
+            return None
+        with lock:
+            crash_point("shim.memory-locked")
+            look = look_at_memory(self._queue.home, own_groups())
+            return self._decide(settings, active, waiters, position, look)
+
+    def _line(self, slots: int) -> tuple[list[Waiter], int]:
+        """Those before us as far as they matter to our place, then we; and our position."""
         line = self._queue.waiting()
         ours = [place for place, (_, run_id) in enumerate(line) if run_id == self._id]
         if not ours:  # somebody removed the marker
@@ -150,25 +174,49 @@ class Turn:
             self._stand_in_line()
             line = self._queue.waiting()
             ours = [place for place, (_, run_id) in enumerate(line) if run_id == self._id]
-        slots = 0 if settings.paused else max(0, settings.limit - active)
         waiters, living = [], 0
         for order, run_id in line[: ours[0]]:
             if living >= slots:
                 break
-            is_gone = not self._sibling(run_id).lock_is_held()
+            sibling = self._sibling(run_id)
+            is_gone = not sibling.lock_is_held()
             if is_gone and self._queue.drop_if_over(order, run_id):
                 continue
             living += not is_gone
-            waiters.append(Waiter(run_id, order, is_gone=is_gone))
-        waiters.append(Waiter(self._id, line[ours[0]][0]))
+            need = 0 if is_gone else need_of(sibling.read_spec())
+            waiters.append(Waiter(run_id, order, need, is_gone))
+        waiters.append(Waiter(self._id, line[ours[0]][0], need_of(self._supervisor.spec)))
+        return waiters, ours[0] + 1
+
+    def _decide(
+        self,
+        settings: QueueSettings,
+        active: int,
+        waiters: list[Waiter],
+        position: int,
+        memory: MemoryLook | None,
+    ) -> tuple[QueuePlace, list[str]]:
+        """Admit ourselves if the plan says so."""
         *ahead, own = plan(
             waiters,
             limit=settings.limit,
             active=active,
             is_paused=settings.paused,
+            free_bytes=None if memory is None else memory.free_bytes,
+            nothing_active=memory is not None and memory.nothing_active,
             left_out=self._silent(),
         )
-        return own.replace(position=ours[0] + 1), ahead
+        able = [one.id for one in ahead if one.reason is None]
+        needy = [one.id for one in waiters if one.needs_bytes and one.id in able]
+        if own.reason is None and needy:
+            # That one goes first: once we are active it may not fit any more.
+            own = own.replace(reason=Reason.MEMORY, behind=needy[0])
+        if own.reason is None:
+            self._queue.admit(self._order(), self._id)
+            crash_point("shim.slot-taken")
+            self._supervisor.journal.record(Kind.ADMITTED, queue=self._queue.name)
+            crash_point("shim.admission-recorded")
+        return own.replace(position=position), able
 
     def _sibling(self, run_id: str) -> RunDirectory:
         return self._supervisor.directory.sibling(run_id)
@@ -191,9 +239,12 @@ class Turn:
                 tell(self._sibling(one).path, VERB)
         if able:
             self._loop.after("turn", _SILENT_SECONDS, self._look)
-            return
-        slow = min(_SLOW_SECONDS * place.position, _SLOWEST_SECONDS)
-        self._loop.after("turn", slow * _spread(), self._look)
+        elif place.reason is Reason.MEMORY and place.behind is None:
+            # Nothing tells when memory becomes free: the first that waits for it looks.
+            self._loop.after("turn", _MEMORY_SECONDS, self._look)
+        else:
+            slow = min(_SLOW_SECONDS * place.position, _SLOWEST_SECONDS)
+            self._loop.after("turn", slow * _spread(), self._look)
 
 
 def _busy() -> HeldLock:
