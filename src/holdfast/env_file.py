@@ -28,7 +28,7 @@ def read_env_file(path: str, option: str = "env-file") -> dict[str, str]:
 
 
 def read_secret_env_file(path: str) -> dict[str, str]:
-    """The variables of a `--secret-env-file`. Whoever calls this keeps none of them."""
+    """The variables of a `--secret-env-file`. The caller must not store them."""
     option = "secret-env-file"
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)

@@ -116,7 +116,7 @@ class InvalidToken(WrongUse):
 
 
 class InvalidPid(WrongUse):
-    """Zero, negative, too large or not a number: such a 'PID' can name a group or everybody."""
+    """Zero, negative, too large or not a number: such a 'PID' can name a group or all processes."""
 
     code = "invalid-pid"
 
@@ -227,7 +227,7 @@ class Unavailable(HoldfastError):
 
 
 def out_of_room(error: OSError) -> Unavailable:
-    """What a shortage is for whoever asked."""
+    """A shortage, as the caller sees it."""
     where = f": {error.filename}" if error.filename else ""
     hint = _HINTS.get(error.errno or 0, "free some and try again")
     told = Unavailable(f"{error.strerror or error}{where}", hint=hint)
@@ -248,7 +248,7 @@ class ProcessUnreadable(Unavailable):
 
 
 class LockBusy(Unavailable):
-    """Somebody holds a lock for longer than it should take."""
+    """A lock is held for longer than it should take."""
 
     code = "lock-busy"
 
@@ -260,7 +260,7 @@ class NoAnswer(Unavailable):
 
 
 class OtherNode(Unavailable):
-    """Whoever answers is not the node that the run is bound to: its home was replaced."""
+    """The node that answers is not the one that the run is bound to: its home was replaced."""
 
     code = "other-node"
 

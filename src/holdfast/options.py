@@ -27,10 +27,10 @@ PAIRS = (VARIABLES, TAGS)  # K=V; a mapping in the library, a table in config.to
 _REPEATED = (FILES, PRESET, RUNS, *PAIRS)
 
 # What `--notify-on` may pick, and when it is told. Without the option all but "failed", which is
-# a part of "ended". A new one: its word here, and who calls `supervisor.tell` with it.
+# a part of "ended". A new one: its word here, and a call of `supervisor.tell` with it.
 NOTICE_KINDS = {
     "ended": "it has ended, in whatever way",
-    "failed": "it has ended, neither well nor because somebody stopped it",
+    "failed": "it has ended, neither well nor by a stop that was asked for",
     "anomaly": "a rule about its figures fired",
     "orphan": "its shim died, and another one took it over",
     "budget": "it was paused, because a budget is used up",

@@ -25,7 +25,7 @@ _MODE = re.compile(
 )
 _UNFINISHED = re.compile(rb"\x1b(?:\[[<>=?]?[0-9;]*)?\Z")
 _QUESTION = re.compile(
-    rb"\x1b\[[>=]?[0-9]*c"  # who are you
+    rb"\x1b\[[>=]?[0-9]*c"  # device attributes
     rb"|\x1b\[\??[0-9;]*n"  # status, where is the cursor
     rb"|\x1b\[\??[0-9;]*\$p"  # is this mode set
     rb"|\x1b\[\?u|\x1b\[>[0-9]*q|\x1b\[[0-9]*x"
@@ -134,11 +134,11 @@ class RecentOutput:
             del self._kept[:at]
 
     def replay(self) -> bytes:
-        """What to show to somebody who comes now."""
+        """What to show to a viewer that attaches now."""
         return self._before.again() + _QUESTION.sub(b"", bytes(self._kept))
 
     def replay_over(self) -> bytes:
-        """What to show to somebody who saw some of the output and missed the rest."""
+        """What to show to a viewer that missed a part of the output."""
         return self._before.over() + _QUESTION.sub(b"", bytes(self._kept))
 
 

@@ -158,7 +158,7 @@ class TestSignal:
 
     def test_I1_gone_and_recycled_signal_nobody(self, holdfast):
         said = holdfast("signal", "KILL", gone_token(), expect=3)
-        assert "nobody was signalled" in said.stderr
+        assert "no process was signalled" in said.stderr
         with sleeper() as process:
             token = recycled(ProcessIdentity.of(process.pid).token)
             document = holdfast("signal", "KILL", token, "--trust-pid", "--json", expect=3).json
@@ -246,7 +246,7 @@ class TestSignal:
         assert (row["to"], row["fate"]) == (document["identity"]["token"], "delivered")
         assert (announced["to"], announced["fate"]) == (row["to"], "announced")
         assert row["why"] == "holdfast signal"
-        assert "nobody was signalled" in holdfast("signal", "USR1", "mine", expect=3).stderr
+        assert "no process was signalled" in holdfast("signal", "USR1", "mine", expect=3).stderr
 
     def test_a_run_that_it_ends_was_stopped_by_holdfast_and_not_from_outside(self, holdfast):
         for name in ("KILL", "TERM", "USR1", "KILL", "TERM", "USR1"):

@@ -97,7 +97,7 @@ def test_D1_an_orphan(holdfast, runs):
     shim = kill_shim(run)
     page = _lines(holdfast("status", "x", expect=0).stdout)
     assert page["headline"].endswith("  orphaned")
-    assert page["evidence"].startswith(f"nobody holds the lock; shim {shim.pid} GONE")
+    assert page["evidence"].startswith(f"the lock is free; shim {shim.pid} GONE")
     assert page["next"].startswith("holdfast recover | ")
 
 

@@ -47,7 +47,7 @@ def test_stop_of_an_ended_run_leaves_everybody_alone(holdfast):
     holdfast("run", "-n", "a", "true", expect=0)
     ended("a")
     done = holdfast("stop", "a", expect=0)
-    assert done.stdout == "a  already ended (succeeded); nobody was signalled\n"
+    assert done.stdout == "a  already ended (succeeded); no process was signalled\n"
 
 
 def test_several_runs_are_stopped_at_once(holdfast):

@@ -63,7 +63,7 @@ def shim_is_dead(name: str, timeout: float = 60) -> None:
     eventually(
         lambda: not directory.lock_is_held(),
         timeout,
-        f"nobody holds the lock of {name}",
+        f"the lock is free of {name}",
         watching=lambda: [directory.path],
     )
 

@@ -84,7 +84,7 @@ def test_D2_a_recycled_workload_is_gone_and_the_stranger_is_left_alone():
     assert "(pidfd inode" in facts["told"]["evidence"]
     assert facts["told"]["signals"] == 0
     assert "already ended (lost)" in facts["stop"]
-    assert "nobody was signalled" in facts["stop"]
+    assert "no process was signalled" in facts["stop"]
     assert facts["verdict"] == "RECYCLED"
     assert (facts["rm"], facts["rm old"]) == (0, 0)
     assert facts["untouched"] is True

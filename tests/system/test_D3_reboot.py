@@ -48,7 +48,7 @@ def test_D3_lost_to_a_reboot(holdfast, tmp_path):
         before.started_at,
     )
     assert output_of("a") == b"hello\n"
-    # It only looked like a reboot: nobody was signalled on the strength of it.
+    # It only looked like a reboot: no process was signalled on the strength of it.
     assert final.workload["verdict"] == "SAME"
     kill(before.workload)
 

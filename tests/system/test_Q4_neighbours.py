@@ -164,7 +164,7 @@ def test_Q4_a_run_whose_ending_its_shim_could_not_record_is_recorded(holdfast, t
     start(holdfast, tmp_path, "a")
     start(holdfast, tmp_path, "b")
     wait_until_watched("a", "b")
-    # Both are gone at once: nobody saw how it ended.
+    # Both are gone at once: its end was not seen.
     workload = workload_pid("a")
     os.kill(shim_pid("a"), signal.SIGSTOP)
     os.kill(workload, signal.SIGKILL)

@@ -151,7 +151,7 @@ def test_Q5_a_run_that_is_lost_lets_its_dependent_fail_once_that_is_recorded(run
     first = runs.start(gated(tmp_path / "gate", "exit 0"), name="first")
     then = runs.start(["true"], after=["first"], name="then")
     workload = first.info().workload
-    # Its neighbour, the waiting shim, has the ending recorded; nobody saw how it ended.
+    # Its neighbour, the waiting shim, has the ending recorded; its end was not seen.
     os.kill(first.info().shim["pid"], signal.SIGSTOP)
     os.kill(workload.pid, signal.SIGKILL)
     kill_shim("first")

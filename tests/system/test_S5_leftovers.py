@@ -64,7 +64,7 @@ def test_S5_stop_of_an_ended_run_stops_what_it_left(holdfast, left):
     assert (struck["to"], struck["fate"]) == (kept.token, "delivered")
 
     again = holdfast("stop", "a", expect=0)
-    assert "nobody was signalled" in again.stdout
+    assert "no process was signalled" in again.stdout
     assert len(events_of("a", "cleaned")) == 1
     holdfast("rm", "a", expect=0)
     assert Runs().get("b").stop(grace=20).signalled == 1

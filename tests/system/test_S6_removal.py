@@ -94,8 +94,8 @@ def test_S6_a_process_that_only_carries_the_stamp_needs_force(holdfast):
             assert f"{bystander.pid} sleep carries its stamp" in refused.stdout
             holdfast("archive", "a", expect=4)
             done = holdfast("rm", "--force", "a", expect=0)
-            assert "on your word" in done.stdout
-            assert bystander.poll() is None, "nobody was signalled"
+            assert "by force" in done.stdout
+            assert bystander.poll() is None, "no process was signalled"
         finally:
             bystander.kill()
 

@@ -60,9 +60,9 @@ def _ended(outcome: Outcome, **fields) -> RunInfo:
             _ended(
                 Outcome.LOST, loss=Loss.RECYCLED, workload=_WORKLOAD, workload_exit_code=0
             ),  # the root's PID, not the workload's
-            "nobody saw the end",
+            "its end was not seen",
         ),
-        (_ended(Outcome.LOST), "nobody saw the end"),
+        (_ended(Outcome.LOST), "its end was not seen"),
         (_ended(Outcome.STOPPED, stop_reason=StopCause.USER), ""),
         (_ended(Outcome.STOPPED, stop_reason=StopCause.SHIM_SIGNALLED), "the shim was sent"),
         (_ended(Outcome.STOPPED, stop_reason=StopCause.REPLACED), "replaced"),

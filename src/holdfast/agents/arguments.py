@@ -81,7 +81,7 @@ def has_any(options: Options, words: Sequence[str], wanted: Sequence[str]) -> bo
 
 
 def is_headless(options: Options, words: Sequence[str]) -> bool:
-    """Does the agent work through one prompt and end, with nobody to talk to?"""
+    """Does the agent work through one prompt and end, without a dialogue?"""
     return has_any(options, words, options.headless)
 
 

@@ -25,7 +25,7 @@ class Unseen(Record):
 def why_tokens_unseen(
     profile: AgentProfile, arguments: Sequence[str], *, is_split: bool = False
 ) -> Unseen | None:
-    """Why nobody can count its tokens while it works. `is_split`: stderr goes elsewhere."""
+    """Why its tokens can't be counted while it works. `is_split`: stderr goes elsewhere."""
     transcript = profile.transcript
     rules = [*profile.usage, *(transcript.usage if transcript else ())]
     if not any(rule.tokens_in or rule.tokens_out for rule in rules):
@@ -41,7 +41,7 @@ def has_own_cost_option(profile: AgentProfile, arguments: Sequence[str]) -> bool
 
 
 def why_cost_unseen(profile: AgentProfile, arguments: Sequence[str]) -> Unseen | None:
-    """Why nobody can see what it costs before it ends."""
+    """Why its cost is not known before it ends."""
     if not any(rule.cost_usd for rule in profile.usage):
         return Unseen(f"{profile.title} does not say what it costs")
     if not _is_readable(profile, arguments):

@@ -70,7 +70,7 @@ class GrowingFile:
 
 
 def open_at_once(path: str) -> BinaryIO:
-    """Open to read, never to wait: who writes it may put a FIFO or a device in its place."""
+    """Open for reading without blocking: its writer may replace it by a FIFO or a device."""
     opened = open(path, "rb", opener=_without_waiting)
     if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
         opened.close()

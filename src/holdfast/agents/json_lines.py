@@ -63,7 +63,7 @@ def _parse(content: bytes) -> list[Json]:
 
 
 def needles(whens: Iterable[When]) -> tuple[bytes, ...] | None:
-    """Bytes of which a line must hold one for any of the rules to match; None: can't be told."""
+    """Bytes of which a line must hold one for any of the rules to match; None: unknown."""
     found: set[bytes] = set()
     for when in whens:
         values = _texts_needed(when)

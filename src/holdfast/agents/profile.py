@@ -57,7 +57,7 @@ class When(Record):
 
 
 class Recognition(Record):
-    """How the agent is told by its command."""
+    """How the agent is recognised by its command."""
 
     commands: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()

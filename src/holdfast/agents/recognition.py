@@ -73,7 +73,7 @@ def locate(argv: Sequence[str]) -> Located | None:
 
 
 def needs_terminal(argv: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
-    """The agent that will want a terminal, and the words without which it does; None: nobody."""
+    """The agent that will need a terminal, and the words that would avoid it; None: none does."""
     located = locate(argv)
     if located is None:
         return None

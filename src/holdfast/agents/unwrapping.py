@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Words = tuple[str, ...]
 
-_DEPTH = 8  # wrappers in wrappers; more is no command that anybody wrote
+_DEPTH = 8  # wrappers in wrappers; more is no real command
 
 
 class Unwrapped(Record):

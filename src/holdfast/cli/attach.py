@@ -123,7 +123,7 @@ def _refuse_what_cannot_be(info: RunInfo) -> None:
     if info.pty is False:
         raise Refused(
             f"{name} has no terminal: it was started without --pty",
-            hint=f"holdfast logs -f {name} follows it; holdfast rerun {name} --pty starts it anew",
+            hint=f"holdfast logs -f {name} follows it; holdfast rerun {name} --pty starts it again",
         )
     if not info.is_active:
         raise Refused(

@@ -202,7 +202,7 @@ class Foreground:
             self._run.stop(grace=grace)
 
     def _is_queued(self) -> bool:
-        """Whether nothing of it runs yet: then there is nobody to pass a signal on to."""
+        """Whether nothing of it runs yet: then no process can be signalled."""
         return self._waits and read_facts(self._run.directory).waits_to_begin
 
     def _pass_on(self, number: int) -> None:

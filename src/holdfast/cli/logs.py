@@ -118,7 +118,7 @@ def _explain_silence(run: Run) -> None:
 
         spec = run.directory.read_spec()
         hint = buffering_hint(run.info(), spec.env)
-    except (OSError, HoldfastError):  # what can't be read is said by whoever shows it
+    except (OSError, HoldfastError):  # the reader reports what can't be read
         return
     if hint:
         streams.complain(f"{spec.name} has printed nothing yet. {hint}")

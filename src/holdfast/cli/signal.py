@@ -91,7 +91,7 @@ def _document(delivery: Delivery) -> dict[str, Any]:
 
 def _error(delivery: Delivery, target: str, document: dict[str, Any]) -> HoldfastError:
     if delivery.fate in (Fate.GONE, Fate.RECYCLED):
-        message = f"{delivery.evidence}; nobody was signalled"
+        message = f"{delivery.evidence}; no process was signalled"
         return ProcessGone(message, document=document)
     if delivery.fate is Fate.DENIED:
         return Failed(

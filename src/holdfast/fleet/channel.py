@@ -222,7 +222,7 @@ class Channel:
                 return piece.said
 
     def write(self, data: bytes) -> Steps[None]:
-        """To the command's stdin. That a node has hung up is told by the next read."""
+        """To the command's stdin. The next read reports that a node has hung up."""
         assert self._program.stdin is not None
         fd = self._program.stdin.fileno()
         os.set_blocking(fd, False)
@@ -317,7 +317,7 @@ class Channel:
         return self._program.poll()
 
     def close(self) -> None:
-        """Let go of it: the program is ended, if it has not by itself."""
+        """Close it: the program is ended, if it has not ended by itself."""
         for pipe in (self._program.stdin, self._program.stdout, self._program.stderr):
             if pipe is not None:
                 try:

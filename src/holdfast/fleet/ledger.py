@@ -92,7 +92,7 @@ if TYPE_CHECKING:
 
 
 def gone_from_ledger(placement_id: str) -> Refused:
-    """The error for a placement that somebody withdrew meanwhile."""
+    """The error for a placement that was withdrawn meanwhile."""
     return Refused(
         f"the placement {placement_id} was withdrawn meanwhile: nothing was started for it",
         hint="try again",

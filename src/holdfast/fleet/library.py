@@ -49,7 +49,7 @@ class Fleet:
         self.close()
 
     def close(self) -> None:
-        """Let go of what is kept open."""
+        """Close what is kept open."""
         for placer in self._placers.values():
             placer.close()
         self._placers.clear()

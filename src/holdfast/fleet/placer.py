@@ -77,4 +77,4 @@ if TYPE_CHECKING:
             """What of the engine's own settings would harm a run."""
 
         def close(self) -> None:
-            """Let go of what is kept open; it may be used again."""
+            """Close what is kept open; it may be used again."""

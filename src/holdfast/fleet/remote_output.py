@@ -60,7 +60,7 @@ class RemoteOutput:
         return chunk
 
     def close(self) -> None:
-        """Let go of the link."""
+        """Close the link."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None

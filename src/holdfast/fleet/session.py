@@ -41,7 +41,7 @@ class StartSession:
         return self._channel.facts
 
     def begin(self, asked: Sequence[str]) -> Steps[None]:
-        """Hear who it is; Refused when it is of a version that can't do what is asked."""
+        """Read which node it is; Refused when it is of a version that can't do what is asked."""
         facts = yield from self._channel.hello()
         check_version(facts, self._where, asked)
 

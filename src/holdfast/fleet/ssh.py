@@ -65,7 +65,7 @@ class SshPlacer:
         self._idle: list[StartSession] = []  # that can start more
 
     def close(self) -> None:
-        """Let go of nodes that wait for something to start."""
+        """Close sessions of nodes that wait for a request."""
         for session in (*self._sessions.values(), *self._idle):
             session.close()
         self._sessions.clear()

@@ -23,8 +23,8 @@ class NodeLook(StrEnum):
 
     ANSWERED = "answered"  # the bound node, with the run's document
     ABSENT = "absent"  # the bound node answers, and has no such run
-    OTHER = "other"  # whoever answers is another node
-    SILENT = "silent"  # nobody answers
+    OTHER = "other"  # another node answers
+    SILENT = "silent"  # nothing answers
     NOT_ASKED = "not asked"  # no node is known yet
 
 
@@ -104,7 +104,7 @@ def _say_recorded(sight: Sight) -> str:
     at = sight.last.at if sight.last else ""
     now = {
         NodeLook.ABSENT: "it was removed there since",
-        NodeLook.OTHER: "whoever answers there now is another node",
+        NodeLook.OTHER: "the node that answers there now is another one",
         NodeLook.SILENT: "it does not answer now",
     }.get(sight.look, "")
     return "; ".join(

@@ -96,7 +96,7 @@ def _find_active(home: Home, selection: Selection) -> Iterator[FoundRun]:
 
 
 def _spec_of_supervised(directory: RunDirectory) -> RunSpec | None:
-    """None: nobody holds its lock, or it can't be read: it has to be looked at closely."""
+    """None: its lock is free, or it can't be read: it has to be looked at closely."""
     try:
         return directory.read_spec() if directory.lock_is_held() else None
     except (HoldfastError, OSError):

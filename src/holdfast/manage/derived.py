@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.run.facts import RunFacts
     from holdfast.run.spec import RunSpec
 
-_DYING_SECONDS = 0.2  # a dying process lets go of its locks just before it is seen to have ended
+_DYING_SECONDS = 0.2  # a dying process loses its locks just before its end can be seen
 
 
 def with_shim(facts: RunFacts) -> Standing:
@@ -38,7 +38,7 @@ def with_shim(facts: RunFacts) -> Standing:
     looks = _look_at(facts.shim, facts.attempt.workload_identity or facts.attempt.root)
     shim, *rest = conclusion.explain_looks(facts, looks)
     if looks[facts.shim.token].is_gone:
-        said = ["somebody is taking the run over and holds the lock", shim, *rest]
+        said = ["the run is being taken over: its lock is held", shim, *rest]
         return Standing(state, None, "; ".join(said), looks)
     return Standing(state, None, "; ".join([f"{shim} holds the lock", *rest]), looks)
 
@@ -55,7 +55,7 @@ def without_shim(directory: RunDirectory, spec: RunSpec, facts: RunFacts) -> Sta
 
 
 def _waiting_without_shim(spec: RunSpec, facts: RunFacts) -> Standing:
-    """Whoever takes it over sets it waiting again, unless it was cancelled."""
+    """An adopter sets it waiting again, unless it was cancelled."""
     looks = _look_at(facts.shim)
     said = [conclusion.NOT_LOCKED, *conclusion.explain_looks(facts, looks)]
     if facts.stop_cause is not None:

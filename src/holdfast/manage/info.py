@@ -81,7 +81,7 @@ class RunInfo(Record):
     loss: Loss | None  # why it is not known how a lost run ended
     vouched: bool | None  # that nothing of it is alive rests on the user's word
     stop_reason: StopCause | None  # why Holdfast stopped it, or is stopping it
-    paused: Json | None  # since when, and by whom
+    paused: Json | None  # since when, and requested by what
     queue: Json | None  # what it waits for, or waited in
     placement: Json | None  # of a run that was placed from elsewhere: engine, node, submitter
     stop_figure: float | None  # what its limit was about by then: seconds of silence, bytes
@@ -100,7 +100,7 @@ class RunInfo(Record):
 
     @property
     def is_active(self) -> bool:
-        """Whether it has not ended, as far as anybody can tell."""
+        """Whether it has not ended, as far as is known."""
         return self.state.is_active
 
 

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 2.0
 _UNWATCHED_SECONDS = 1.0  # between looks where the kernel has no watch for us
-_SLICE_SECONDS = 0.04  # of work, before what was found is told and others have their turn
-_BREATH_SECONDS = 0.05  # between two answers: a flood of output is told twenty times a second
+_SLICE_SECONDS = 0.04  # of work, then what was found is returned and other work gets its turn
+_BREATH_SECONDS = 0.05  # between two answers: a flood of output is reported twenty times a second
 _RELEASE_SECONDS = 0.1  # a dying shim's files are closed before its lock is free
 _OLD_SECONDS = 60.0  # between looks for rows that ended too long ago by now
 
@@ -55,13 +55,13 @@ class LiveChanges(Record):
     gone: tuple[str, ...] = ()  # ids: removed, or not to be shown any more
     grown: tuple[str, ...] = ()  # ids: of those that were opened, whose output has more
     is_whole: bool = False  # all that there is was read at least once
-    trouble: HoldfastError | None = None  # why the home can't be read; rows are of before
+    trouble: HoldfastError | None = None  # why the home can't be read; rows are as they were before
     looked_at: float = 0.0  # the last time that it could, in seconds since the epoch
     unstarted: int = 0  # runs that a plain list leaves out
 
 
 class _News:
-    """What is to be told. The keys are ids, in the order of the changes."""
+    """What is to be returned. The keys are ids, in the order of the changes."""
 
     def __init__(self) -> None:
         self.changed: dict[str, None] = {}
@@ -124,7 +124,7 @@ class LiveRuns:
         self._ask("open", run_id)
 
     def close_output(self, run_id: str) -> None:
-        """Tell no more."""
+        """Stop reporting it."""
         self._ask("close", run_id)
 
     def look_again(self, run_id: str) -> None:

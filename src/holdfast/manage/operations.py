@@ -78,7 +78,7 @@ class Watched:
     """Descriptors of which any may become ready: a wake costs as much as is ready, not as much as
     is watched, where the system has epoll.
 
-    Whoever closes a descriptor takes it out before.
+    Remove a descriptor before closing it.
     """
 
     def __init__(self) -> None:
@@ -149,7 +149,7 @@ class _Crowd:
         self._next = 0
         self._waits: dict[int, tuple[Wait, float | None]] = {}
         self._watched = Watched()
-        self._places: dict[int, set[int]] = {}  # by descriptor: who waits for it
+        self._places: dict[int, set[int]] = {}  # by descriptor: the operations that wait for it
         self._ends: list[tuple[float, int]] = []  # a heap; some are over for other reasons
 
     @property
@@ -161,7 +161,7 @@ class _Crowd:
         return bool(self._waits)
 
     def begin(self, at_once: int | None) -> None:
-        """So many are under way."""
+        """How many are under way."""
         while self._next < len(self._operations) and (
             at_once is None or len(self._waits) < at_once
         ):

@@ -85,7 +85,7 @@ def view_run(
     if directory.lock_is_held():
         # An adopter may have become the shim meanwhile; the newest facts name it.
         return RunView(directory, spec, facts, _locked(facts, closely), read)
-    # The shim may have recorded the ending and let go since we read: read what is new.
+    # The shim may have recorded the ending and released the lock since we read: read what is new.
     had_summary = has_summary(directory)
     newer = _read(directory, read, members)
     if newer.offset > read.offset:

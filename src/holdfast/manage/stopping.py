@@ -246,7 +246,7 @@ def answers(directory: RunDirectory) -> Steps[bool]:
 
 
 def _await_end(directory: RunDirectory, seconds: float) -> Steps[None]:
-    """Wait until the adopter has recorded an ending, or has let go."""
+    """Wait until the adopter has recorded an ending, or has released the lock."""
     deadline = boottime() + seconds
     while boottime() < deadline and directory.lock_is_held():
         link = open_link(directory.path)
@@ -279,7 +279,7 @@ def refuse_unproven(directory: RunDirectory) -> None:
 def unproven(run_id: str, standing: Standing) -> IdentityUnproven:
     """The refusal for a run of which it is not known what is alive."""
     return IdentityUnproven(
-        f"run {run_id} is unknown: {standing.evidence}; nobody was signalled",
+        f"run {run_id} is unknown: {standing.evidence}; no process was signalled",
         hint=standing.hint
         or f"holdfast status {run_id}; holdfast recover --other-namespaces-gone if its"
         " container is gone for good",

@@ -38,7 +38,7 @@ class Suspects:
         self._known: set[str] | None = None
 
     def runs(self) -> list[str]:
-        """The runs of this home whose stamp is carried by somebody."""
+        """The runs of this home whose stamp a live process carries."""
         return list(self._all())
 
     def of(self, run_id: str) -> list[Json]:

@@ -50,8 +50,8 @@ class Remains(Record):
             does = "has its shim stop it; then" if self.has_shim else "asks it to end; once it has,"
             return f"`holdfast signal TERM {token}` {does} it is forgotten"
         if self.stamped:
-            return f"see who that is and end it; {called('rm', 'force')} forgets it on your word"
-        return f"{called('rm', 'force')} forgets it on your word"
+            return f"see who that is and end it; {called('rm', 'force')} forgets it all the same"
+        return f"{called('rm', 'force')} forgets it all the same"
 
 
 def find_remains(directory: RunDirectory, *, unmarked: bool = False) -> Remains | None:
@@ -113,7 +113,7 @@ def refuse_vanished(directory: RunDirectory) -> None:
     remains = find_remains(directory)
     if remains is not None:
         raise IdentityUnproven(
-            f"run {directory.id} is unknown: {remains.evidence}; nobody was signalled",
+            f"run {directory.id} is unknown: {remains.evidence}; no process was signalled",
             hint=remains.hint,
             run=directory.id,
             evidence=remains.evidence,
@@ -135,4 +135,4 @@ def refuse_to_forget(directory: RunDirectory, *, force: bool) -> str | None:
         )
     if not force:
         refuse_vanished(directory)
-    return f"forgotten on your word, though {remains.evidence}"
+    return f"forgotten by force, though {remains.evidence}"

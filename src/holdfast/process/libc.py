@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    WatchEvent = tuple[int, str, bool]  # the watch's number, a name in it, whether it is no more
+    WatchEvent = tuple[int, str, bool]  # the watch's number, a name in it, whether it is gone
 
 _libc = dlopen(None, 0)  # type: ignore[arg-type]  # this program and its libraries
 
@@ -146,12 +146,12 @@ def add_to_watch(fd: int, path: str) -> int:
 
 
 def remove_from_watch(fd: int, number: int) -> None:
-    """Wake no more for what was added under that number."""
+    """Remove the watch with that number."""
     _call("inotify_rm_watch", fd, number)
 
 
 def read_watch(data: bytes) -> list[WatchEvent] | None:
-    """What was read from such a descriptor; None: some was lost, since it holds only so many."""
+    """What was read from such a descriptor; None: the queue overflowed, events were lost."""
     events, at = [], 0
     while at < len(data):
         number, mask, _, length = _INOTIFY_EVENT.unpack_from(data, at)

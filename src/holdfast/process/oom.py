@@ -53,7 +53,10 @@ class OomWatch:
             return None, ""
         if machine == self._machine:
             return False, ""
-        return None, "the kernel's OOM killer struck on this machine meanwhile; whom is not known"
+        return (
+            None,
+            "the kernel's OOM killer struck on this machine meanwhile; which process is not known",
+        )
 
 
 def verdict_afterwards(ended_by_signal: int | None, exit_code: int | None) -> bool | None:

@@ -1,4 +1,4 @@
-"""Process file descriptors: open, inode, "has it ended", and the exit status of a stranger.
+"""Process file descriptors: open, inode, "has it ended", and the exit status of a non-child.
 
 A pidfd is bound to one process for good: it never follows a recycled PID. Each feature is
 found by trying it, never by the kernel's version.

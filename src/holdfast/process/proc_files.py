@@ -45,11 +45,11 @@ class Budget:
         self._keepers: dict[ProcessFiles, None] = {}  # in the order in which they began to keep
 
     def has_room_for(self, count: int) -> bool:
-        """Whether so many files may be kept."""
+        """Whether that many files may be kept open."""
         return self._used + count <= self.most
 
     def count_files(self, files: ProcessFiles, more: int) -> None:
-        """So many more are kept, or fewer."""
+        """Count files that were opened (or, negative, closed)."""
         self._used += more
         if more > 0:
             self._keepers[files] = None

@@ -70,7 +70,7 @@ class Member:
 
     @property
     def has_left(self) -> bool:
-        """Whether it was let go of: it has ended, or is not of this tree."""
+        """Whether its descriptors are closed: it has ended, or is not of this tree."""
         return self.held.fd < 0
 
     def has_ended(self) -> bool:
@@ -92,7 +92,7 @@ class Member:
         return found
 
     def read_stat(self) -> ProcStat | None:
-        """Read what it is now, and no more."""
+        """Read its state now; opens nothing else."""
         files = self.files
         if not files.keeps("stat"):
             self._keep(WALKED)
@@ -110,7 +110,7 @@ class Member:
             self.files.close()  # the number may have meant another process by then
 
     def close(self) -> None:
-        """Let go of it; the process is not affected."""
+        """Close its descriptors; the process is not affected."""
         self.files.close()
         self.held.close()
         if self._budget is not None:
@@ -118,7 +118,7 @@ class Member:
 
 
 class Tree:
-    """The members of one tree. `walk` looks again; a member that has ended is let go of.
+    """The members of one tree. `walk` looks again; a member that has ended is dropped.
 
     `reaper` is the subreaper above the tree (a shim, not a member): orphans of the tree come back
     to it. Without one, a fork whose parent ended between two walks can be missed:
@@ -164,7 +164,7 @@ class Tree:
         self.close()
 
     def close(self) -> None:
-        """Let go of all members; none of them is affected."""
+        """Close all members' descriptors; the processes are not affected."""
         for member in self._members.values():
             member.close()
         self._members.clear()

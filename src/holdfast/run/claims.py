@@ -1,7 +1,7 @@
 """Names and keys: small files that lead to a run, locked only while one is being claimed.
 
 A claim file is written in place, because the lock is on the file and not on its name. An empty
-one leads nowhere: somebody died before a run was made.
+one leads nowhere: its writer died before a run was made.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Claim:
             sync_directory(os.path.dirname(self._lock.path))
 
     def remove(self) -> None:
-        """Forget it: whoever waits for the lock makes the file anew."""
+        """Forget it: the next that takes the lock makes a new file."""
         os.unlink(self._lock.path)
         self._is_removed = True
 
@@ -74,7 +74,7 @@ def claim_key(home: Home, key: str, timeout_seconds: float = WAIT_SECONDS) -> Cl
 
 
 def claim_given_id(home: Home, run_id: str, timeout_seconds: float = WAIT_SECONDS) -> Claim:
-    """Wait for an id that somebody else has given to a run. It stays when the run is removed."""
+    """Wait for an id that another process has given to a run. It stays when the run is removed."""
     os.makedirs(home.started_path, mode=0o700, exist_ok=True)
     return Claim(wait_for_lock(f"{home.started_path}/{run_id}", timeout_seconds))
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 OWN_EXIT_CODE = 125  # of a run whose command Holdfast did not start
 NEVER_LET_GO = "the shim died before it could start the command: it never ran"
 NOT_STARTED = "the shim or its launcher died before the command was started"
-NOT_LOCKED = "nobody holds the lock"
+NOT_LOCKED = "the lock is free"
 
 
 class Conclusion(Record):

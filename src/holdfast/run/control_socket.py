@@ -14,7 +14,7 @@ from holdfast.process import procfs
 
 
 def dial(directory: str, timeout_seconds: float = 5.0) -> socket.socket | None:
-    """A connection to the run's shim; None when nobody listens."""
+    """A connection to the run's shim; None when nothing listens."""
     try:
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:

@@ -125,7 +125,7 @@ class RunDirectory:
             return 0
 
     def lock_is_held(self) -> bool:
-        """Whether somebody supervises the run right now."""
+        """Whether the run is supervised right now."""
         return lock_is_held(self.lock_path)
 
     def take_lock(self) -> HeldLock | None:
@@ -179,15 +179,15 @@ class RunDirectory:
         try:
             os.utime(self._marker)
             os.rename(self._marker, f"{self.home.recent_path}/{self.id}")
-        except OSError:  # not marked, or a full disk: then plain listings miss it, and no more
+        except OSError:  # not marked, or a full disk: then only plain listings miss it
             self.drop_marker()
 
     def drop_marker(self) -> None:
-        """Nobody needs to look at this run any more."""
+        """Remove the `active/` marker: no reader needs to look at this run any more."""
         remove_file(self._marker)
 
     def note_processes(self, tokens: list[str]) -> None:
-        """Name who is supervised beside the directory too: whoever deletes that leaves this."""
+        """Note the supervised processes in the marker too: it outlives a deleted directory."""
         data = "".join(f"{token}\n" for token in tokens).encode("ascii")
         try:
             fd = os.open(self._marker, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -202,7 +202,7 @@ class RunDirectory:
             os.close(fd)
 
     def noted_tokens(self) -> list[str]:
-        """Whom its shim has noted so."""
+        """The processes that its shim has noted in the marker."""
         try:
             return str(read_file(self._marker), "ascii", "replace").split()
         except OSError:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _HEAD_BYTES = 128  # seq, at, boottime, kind
 _MEMBERS_SEEN = b'"kind":"members_seen"'
 RESERVED_BYTES = 64 * 1024
-_MOST_SYNCS = 10  # that fail: what is written is there for every reader, and no more can be done
+_MOST_SYNCS = 10  # that fail: what is written is there for every reader; nothing else can be done
 
 
 class UnknownKind(ValueError):
@@ -103,7 +103,7 @@ def read_events(
 ) -> EventsRead:
     """The whole events from a byte on. No lock is needed; a file that is missing has none.
 
-    `members=False` leaves out who was seen in the tree: most of a long log, and not for lists.
+    `members=False` skips `members_seen` events: most of a long log, and not for lists.
     """
     try:
         data = read_file(path, offset)
@@ -185,7 +185,7 @@ class EventLog:
         self._reserve(0)
 
     def _take_over(self) -> None:
-        # The events are read after the lock was taken: nobody can add to them any more.
+        # The events are read after the lock was taken: no other process can add to them.
         size = os.fstat(self._fd).st_size
         read = _parse(os.pread(self._fd, size, 0), 0, 1)
         if read.damage is not None:
@@ -326,7 +326,7 @@ class EventLog:
             os.fsync(self._fd)
             sync_directory(os.path.dirname(self._path))
         except FileNotFoundError:
-            # Somebody removed the whole directory: nobody will ask for its names again.
+            # The whole directory was removed: its names are not needed again.
             self._is_unsynced = False
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):

@@ -42,7 +42,7 @@ class State(StrEnum):
 
     @property
     def is_active(self) -> bool:
-        """Not over, as far as anybody can tell."""
+        """Not over, as far as is known."""
         return _MEANINGS[self].is_active
 
     @property
@@ -57,12 +57,12 @@ class State(StrEnum):
 
     @property
     def is_under_way(self) -> bool:
-        """Let go and not over: it has a marker in `active/`, and its processes are measured."""
+        """Admitted and not over: it has a marker in `active/`, and its processes are measured."""
         return _MEANINGS[self].is_under_way
 
     @property
     def needs_recovery(self) -> bool:
-        """Nobody supervises it, and it is not known to be over: a person or `recover` is needed."""
+        """Not supervised, and not known to be over: a person or `recover` is needed."""
         return _MEANINGS[self].needs_recovery
 
 
@@ -106,7 +106,7 @@ class ExitFacts(Record):
         if self.exit_code is not None:
             return f"exit code {self.exit_code}"
         if self.signal is None:
-            return "nobody saw how it ended"
+            return "its end was not seen"
         from holdfast.process.signals import signal_name
 
         return signal_name(self.signal) + (" (core dumped)" if self.core_dumped else "")
@@ -238,7 +238,7 @@ class RunFacts(Record):
     queued: Facts | None = None  # the latest queued event: it waits, or has waited
     is_admitted: bool = False  # since that
     requeued: Facts | None = None  # the latest requeued event: its place in the line
-    paused: Facts | None = None  # since when, and whom we stopped
+    paused: Facts | None = None  # since when, and the processes that we stopped
     adjusted: Facts = {}  # by field of `wanted`: what it was changed to
     budget_reached: Facts | None = None  # the latest: which limit, what was used, what was done
     stop_cause: StopCause | None = None  # the first since the latest restart, leftovers aside
@@ -259,7 +259,7 @@ class RunFacts(Record):
     started_at: str | None = None
     started_boottime: float | None = None
     ended_at: str | None = None
-    ended_boottime: float | None = None  # None: nobody saw when it ended
+    ended_boottime: float | None = None  # None: its end was not seen
 
     @property
     def attempts(self) -> tuple[AttemptFacts, ...]:
@@ -273,7 +273,7 @@ class RunFacts(Record):
 
     @property
     def waits_to_begin(self) -> bool:
-        """Whether it was set waiting, and no command was started: whoever takes over waits on."""
+        """Whether it was set waiting, and no command was started: an adopter goes on waiting."""
         return self.queued is not None and not self.attempt.number and not self.has_ended
 
     @property
@@ -305,7 +305,7 @@ class RunFacts(Record):
 
     @property
     def loss(self) -> Loss | None:
-        """Why nobody can tell how it ended; None: it is not lost."""
+        """Why its ending is not known; None: it is not lost."""
         if self.outcome is not Outcome.LOST:
             return None
         ending = self.ending or {}
@@ -319,7 +319,7 @@ class RunFacts(Record):
         ending = self.ending or {}
         if "vouched" in ending:
             return ending["vouched"] is True
-        # Whoever took it over could not see its processes, which took the user's word.
+        # The adopter could not see its processes: the user asserted that they are gone.
         is_unseen = self.outcome is Outcome.LOST and self.adopted
         return is_unseen and self._has_same("boot_id") and not self._has_same("pid_ns")
 

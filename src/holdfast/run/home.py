@@ -47,7 +47,7 @@ _OPEN_TO_OTHERS = "others can write to"
 _FOLDERS = ("runs", "active", "recent", "names", "keys")
 _FOLDERS_MADE_LATER = ("removed", "archive", "worktrees", "queues", "fleet")
 RECENT_SECONDS = 86400.0  # plain listings show what ended in the last day
-RECENT_SLACK_SECONDS = 3600.0  # markers stay so much longer, for whoever asked a moment ago
+RECENT_SLACK_SECONDS = 3600.0  # markers stay this much longer, for a reader that asked a moment ago
 
 
 class Home:

@@ -82,7 +82,7 @@ class InnerRuns:
         return list(self._calls)
 
     def tell(self, verb: str) -> None:
-        """Ask every inner run that is not independent for something; nobody waits for it."""
+        """Ask every inner run that is not independent for something; does not wait."""
         from holdfast.run.control_socket import tell
 
         for inner in self._outer.inner_runs():

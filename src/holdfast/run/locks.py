@@ -54,7 +54,7 @@ class HeldLock:
 
 
 def take_lock(path: str) -> HeldLock | None:
-    """Take the lock if it is free; None: somebody else holds it. Makes the file if need be."""
+    """Take the lock if it is free; None: another process holds it. Makes the file if need be."""
     while True:
         fd = _open(path)
         try:
@@ -90,7 +90,7 @@ def wait_for_lock(path: str, timeout_seconds: float = WAIT_SECONDS) -> HeldLock:
 
 
 def lock_is_held(path: str) -> bool:
-    """Whether somebody holds the lock. Takes nothing, writes nothing."""
+    """Whether the lock is held. Takes nothing, writes nothing."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | _FLAGS)
     except FileNotFoundError:

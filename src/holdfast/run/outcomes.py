@@ -33,7 +33,7 @@ class Outcome(StrEnum):
 
 
 class EndedBy(StrEnum):
-    """Who ended a run."""
+    """What ended a run."""
 
     ITSELF = "itself"
     HOLDFAST = "holdfast"
@@ -42,11 +42,11 @@ class EndedBy(StrEnum):
 
 
 class Loss(StrEnum):
-    """Why nobody can tell how a lost run ended."""
+    """Why it is not known how a lost run ended."""
 
-    REBOOT = "reboot"  # the machine was started anew: everything of that boot is gone
+    REBOOT = "reboot"  # the machine was restarted: every process of that boot is gone
     RECYCLED = "recycled"  # its PID belongs to another process now
-    UNSEEN = "unseen"  # gone, and nobody watched
+    UNSEEN = "unseen"  # gone while nothing supervised it
 
 
 class StopCause(StrEnum):
@@ -98,7 +98,7 @@ _BY_CAUSE = {
 }
 
 # The kernel sends these for what the process did or asked for: a fault, a pipe that nobody reads, a
-# timer of its own, a limit. A stranger hardly ever does.
+# timer of its own, a limit. Another process hardly ever does.
 _FAULTS = ("SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGSYS")
 _OWN_DOING = ("SIGPIPE", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGXCPU", "SIGXFSZ")
 _ITS_OWN = frozenset(getattr(signals, name) for name in _FAULTS + _OWN_DOING)

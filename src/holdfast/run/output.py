@@ -174,7 +174,7 @@ def tail_offset(fd: int, lines: int, first_kept: int = 0, end: int | None = None
 def trim_point(fd: int, max_bytes: int, unread: int | None = None) -> int:
     """The first byte that stays when about the last `max_bytes` are kept, in whole blocks.
 
-    What somebody has not read yet, from `unread` on, stays too.
+    What a watcher has not read yet, from `unread` on, stays too.
     """
     status = os.fstat(fd)
     # A part of a block can only be zeroed, and would be read as output.

@@ -1,4 +1,4 @@
-"""Looks at a process that a run's record names, for whoever takes the run over.
+"""Looks at a process that a run's record names, for an adopter.
 
 Alive: held. Ended: held while its remains can still tell how. What can't be told stays unknown,
 unless the user has said that the PID namespaces of old are gone, and nothing proves otherwise.
@@ -16,7 +16,7 @@ from holdfast.process.identity import HeldProcess, ProcessIdentity
 from holdfast.process.verdict import Look, Verdict
 from holdfast.record import Record
 
-_EXEC_SECONDS = 2.0  # a child that is let go, or abandoned, needs milliseconds
+_EXEC_SECONDS = 2.0  # a child that is released, or abandoned, needs milliseconds
 
 
 class RecordedFate(StrEnum):
@@ -28,7 +28,7 @@ class RecordedFate(StrEnum):
 
 
 class Found(Record):
-    """One recorded process: alive or a zombie (held), gone, or not to be told."""
+    """One recorded process: alive or a zombie (held), gone, or unknown."""
 
     finding: RecordedFate
     held: HeldProcess | None
@@ -57,9 +57,9 @@ def find(identity: ProcessIdentity, *, other_namespaces_gone: bool = False) -> F
 
 
 def became_command(held: HeldProcess) -> bool | None:
-    """Whether a child that was forked to become a command did so; None: nobody can tell.
+    """Whether a child that was forked to become a command did so; None: not known.
 
-    Its shim died at about that moment: either it was let go, or it is about to exit.
+    Its shim died at about that moment: either it was released, or it is about to exit.
     """
     deadline = time.monotonic() + _EXEC_SECONDS
     while True:

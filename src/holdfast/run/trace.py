@@ -85,7 +85,7 @@ class TraceWriter:
         return None
 
     def _is_as_left(self) -> bool:
-        """Whether nobody has cut it, or added to it."""
+        """Whether no other process has cut it, or added to it."""
         return self._fd >= 0 and os.fstat(self._fd).st_size == self._size
 
     def close(self) -> None:

@@ -100,12 +100,12 @@ class StoredTrace:
 
 
 def late_after(interval_seconds: float) -> float:
-    """So long after a sample the next one is missing: nothing was measured in between."""
+    """How long after a sample the next one counts as missing: nothing was measured in between."""
     return max(_LATE_SECONDS, _LATE_INTERVALS * interval_seconds)
 
 
 def read_rows(path: str) -> Iterator[Row]:
-    """The sound rows of a trace, oldest first, whosever they are."""
+    """The sound rows of a trace, oldest first, of every shim and process."""
     return iter(StoredTrace(path))
 
 

@@ -1,6 +1,6 @@
 """Reasons not to believe a run's record: it is somebody else's, a copy, or has been cut.
 
-What is doubted is listed as `unknown`, kept, never adopted, and nobody is signalled on its word.
+What is doubted is listed as `unknown`, kept, never adopted; no process is signalled by it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def has_summary(directory: RunDirectory) -> bool:
 
 
 def doubt_length(directory: RunDirectory, facts: RunFacts, had_summary: bool) -> str | None:
-    """Whether the events, of which nobody is the writer now, are shorter than they once were."""
+    """Whether the events, which no shim is writing now, are shorter than they once were."""
     if had_summary and not facts.has_ended:
         return "there is a summary of an ending that the events have lost"
     began = (

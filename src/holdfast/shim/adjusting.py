@@ -68,7 +68,7 @@ def _passed(supervisor: Supervisor, name: str, value: Any) -> str | None:
     facts = supervisor.journal.facts
     if value is None:
         return None
-    from holdfast.run.units import size, span  # not for a shim that nobody asks
+    from holdfast.run.units import size, span  # not for a shim that gets no such request
 
     if name == "timeout_seconds" and facts.began_boottime is not None:
         ran = boottime() - facts.began_boottime

@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     Request = dict[str, Any]
 
 _LOCK_SECONDS = 5.0
-_DYING_SECONDS = 5.0  # a dying shim lets go of its lock before it is seen to have ended
+_DYING_SECONDS = 5.0  # a dying shim loses its lock before its end can be seen
 
 
 def adopt(path: str, ready: Readiness, request: Request | None) -> None:
     """Take over; `request` may ask for a stop as well, and says whether the shim hangs.
 
-    The lock of one that fails is let go of by its death: after it has left its note.
+    An adopter that fails keeps the lock until it dies: after it has written crash.txt.
     """
     set_role("adopter")
     request = request or {}
@@ -116,7 +116,7 @@ class Adoption:
         self._request = request
         self._kept = takeover.held if takeover is not None else {}
         self._struck = takeover.struck if takeover is not None else ()
-        self._was_over = False  # before anybody asked for a stop: then no stop ended it
+        self._was_over = False  # before a stop was requested: then no stop ended it
         loop = Loop(journal.record_fault)
         self.supervisor = Supervisor(
             directory, directory.read_spec(), journal, loop, is_reaper=False, on_ready=ready
@@ -164,7 +164,7 @@ class Adoption:
             if began:
                 self._confirm(facts.attempt.number)
         if not any(one.finding is RecordedFate.ALIVE for one in found):
-            # It is over, and was told to be: only a restart that was promised is done now.
+            # Ended before adoption: only a scheduled restart is honoured.
             self._was_over = not self._struck
             self.supervisor.restarts = RestartPolicy(0)
             self.supervisor.oom.began_late = True
@@ -186,7 +186,7 @@ class Adoption:
             supervise(supervisor)
 
     def _note_loss(self, found: list[Found]) -> None:
-        """Why nobody may ever know how it ended; the last is the one that people mean."""
+        """Why its ending is lost; the last is the one that people mean."""
         if found and not any(one.finding is RecordedFate.ALIVE for one in found):
             self.supervisor.loss = conclusion.loss_of(found[-1].look)
             self.supervisor.vouched = any(one.vouched for one in found)
@@ -259,7 +259,7 @@ class Adoption:
         supervisor.guarded("notice", lambda: supervisor.tell("orphan"))
         processes = (supervisor.attempt.root, supervisor.attempt.workload)
         if any(held is not None and not held.has_exited() for held in processes):
-            self._ready()  # else it is over: whoever asked waits for what is recorded
+            self._ready()  # else it is over: the client waits for the recorded ending
         if supervisor.journal.facts.paused is not None and not supervisor.attempt.has_run_out:
             supervisor.pausing().resume()
         if self._request.get("stop") is not None and not self._was_over:
@@ -271,7 +271,7 @@ class Adoption:
             supervisor.proceed()
 
     def _stop(self, stop: dict[str, Any]) -> None:
-        # Who has ended may have been struck before we had the lock: then no exit comes first.
+        # It may have been signalled before we had the lock: then no exit was recorded first.
         begin = self.supervisor.stopping().begin if self._struck else self.supervisor.begin_stop
         begin(
             StopCause(stop.get("cause") or StopCause.USER),

@@ -125,7 +125,7 @@ class Attempt:
             self._supervisor.reaper.reap()
 
     def close(self) -> None:
-        """Let go of its processes: another attempt is to follow. How it ended stays known."""
+        """Close its descriptors: another attempt follows. How it ended stays known."""
         self._close_workload()
         if self.root is not None:
             self._supervisor.loop.unwatch(self.root.fd)

@@ -1,4 +1,4 @@
-"""Begins an attempt: forks the child, records who it is, and only then lets it become the command.
+"""Begins an attempt: forks the child, records its identity, and only then lets it exec the command.
 
 A first start waits for what is imported here, so it is little: all else is loaded while the command
 runs. The workload's output is its own, the log file itself and no pipe of ours, so it survives
@@ -32,7 +32,7 @@ class BegunAttempt:
     """A child whose identity is recorded, and which waits to become the command."""
 
     def __init__(self, number: int, waiting: WaitingChild, terminal: Ends | None) -> None:
-        """Where it can't be told who the child is, nothing is left of the try."""
+        """If its identity can't be captured, its pipe is closed: it exits and runs nothing."""
         self.number, self.waiting, self.terminal = number, waiting, terminal
         try:
             self.root: HeldProcess = hold_pid(waiting.pid)
@@ -142,7 +142,7 @@ def _open_at_once(path: str) -> int:
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         if stat.S_ISFIFO(os.fstat(fd).st_mode):
-            raise OSError(errno.ESPIPE, "is a FIFO: nobody can tell when it has a writer", path)
+            raise OSError(errno.ESPIPE, "is a FIFO: whether it has a writer can't be seen", path)
         os.set_blocking(fd, True)  # the workload shares this open file
     except OSError:
         os.close(fd)

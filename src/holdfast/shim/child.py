@@ -54,7 +54,7 @@ class WaitingChild:
         """Let it exec: its identity is recorded now."""
         try:
             os.write(self._go_fd, b"!")
-        except BrokenPipeError:  # somebody killed it: its end is seen as any other's
+        except BrokenPipeError:  # it was killed: its end is seen as any other's
             pass
         self._close_go()
 

@@ -25,12 +25,12 @@ LARGEST_REQUEST = 4 << 20
 LARGEST_BACKLOG = 8 << 20
 SHORTAGE_SECONDS = 0.5  # between tries while no descriptor is left for another client
 
-# Who waits stays in the kernel's queue, and keeps the listener readable: poll would never rest.
+# A waiting client stays in the backlog and keeps the listener readable: poll would spin.
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Peer(dict[str, int]):
-    """Who asks: the kernel's word for it (SO_PEERCRED), not the client's."""
+    """The client, as the kernel names it (SO_PEERCRED)."""
 
 
 class Client:
@@ -139,7 +139,7 @@ class ControlServer:
         self.handle = handle
         self._loop = loop
         self._clients: dict[int, Client] = {}
-        self._is_short = False  # of descriptors: nobody is let in for a while
+        self._is_short = False  # of descriptors: no client is accepted for a while
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         bind(self._listener, directory)
         self._listener.listen(64)
@@ -152,7 +152,7 @@ class ControlServer:
                 client.send(line)
 
     def close(self) -> None:
-        """Hang up on everybody: they read the events from the file."""
+        """Close every connection: clients read the events from the file."""
         self._is_short = False
         self._loop.cancel("control")
         for client in list(self._clients.values()):

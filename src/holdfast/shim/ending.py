@@ -1,7 +1,7 @@
 """The order at death: drain the output, record the ending, sync, write the summary, release.
 
-A crash point stands between each pair: whoever takes over finds either no ending, and looks
-for itself, or the whole one.
+A crash point stands between each pair: an adopter finds either no ending, and looks for itself,
+or the whole one.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def clear_up(directory: RunDirectory, spec: RunSpec, facts: RunFacts) -> None:
     except FileNotFoundError:
         if directory.exists():
             raise
-        directory.drop_marker()  # somebody deleted its directory: it leads nowhere any more
+        directory.drop_marker()  # its directory was deleted: the marker leads nowhere
         return
     crash_point("shim.summary-written")
     _keep_usage(directory, spec, facts)
@@ -95,7 +95,7 @@ def clear_up(directory: RunDirectory, spec: RunSpec, facts: RunFacts) -> None:
 
 
 def _keep_usage(directory: RunDirectory, spec: RunSpec, facts: RunFacts) -> None:
-    """What it used, for when it is removed. What fails here is made up for by who removes it."""
+    """Keep what it used, for when it is removed. `rm` makes up for what fails here."""
     try:
         add_line(directory.home, usage_line(spec.id, spec, facts))
     except (HoldfastError, OSError):
@@ -148,7 +148,7 @@ def _usage(supervisor: Supervisor) -> dict[str, Any] | None:
 
 
 def _last_output(supervisor: Supervisor, outcome: Outcome) -> dict[str, Any]:
-    """What it wrote last, which often says why; of a success nobody asks."""
+    """What it wrote last, which often says why; not for a success."""
     if outcome.is_success:
         return {}
     try:
@@ -161,13 +161,13 @@ def _last_output(supervisor: Supervisor, outcome: Outcome) -> dict[str, Any]:
 
 
 def _taken_along(supervisor: Supervisor) -> dict[str, Any]:
-    """On a full disk the ending has room of its own: nobody is struck without a record."""
+    """On a full disk the ending has room of its own: no signal goes unrecorded."""
     signals = supervisor.journal.unwritten_signals()
     return {"unwritten_signals": signals} if signals else {}
 
 
 def _unseen(supervisor: Supervisor) -> dict[str, Any]:
-    """The time of its recording is not the time of an ending that nobody saw."""
+    """The time of recording is not the time of an ending that was not seen."""
     return {"ended_at": None, "last_seen_at": supervisor.last_seen_at}
 
 

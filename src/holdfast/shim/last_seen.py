@@ -1,4 +1,4 @@
-"""When a run was last seen alive: what its files say about the time before nobody watched."""
+"""When a run was last seen alive: what its files say about the time before its shim died."""
 
 from __future__ import annotations
 

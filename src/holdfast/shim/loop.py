@@ -44,7 +44,7 @@ class Loop:
         self._on_fault = on_fault
         self._poll = select.poll()
         self._watched: dict[int, tuple[str, Callable[[int], None], int]] = {}
-        self._exits: set[int] = set()  # descriptors that tell of an exit
+        self._exits: set[int] = set()  # descriptors that report an exit
         self._gaps: list[tuple[float, float]] = []  # when each ended, and how long it was
         self._missed = 0.0  # all gaps together
         self._ran_at = boottime()  # up to here it is known whether the loop ran
@@ -55,7 +55,7 @@ class Loop:
         self._signals: dict[int, Callable[[], None]] = {}
         self._running = True
         # The timer descriptor counts suspended time too, which poll's own timeout does not.
-        # It is never read: setting it anew, before each wait, makes it unreadable again.
+        # It is never read: setting it again, before each wait, makes it unreadable again.
         self._timer_fd = libc.boottime_timer()
         self._poll.register(self._timer_fd, READ)
         self._wakeup, wakeup_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -87,7 +87,7 @@ class Loop:
         self._timers[name] = (when, callback, False)
 
     def after(self, name: str, seconds: float, callback: Callable[[], None]) -> None:
-        """Call back once, so many seconds from now."""
+        """Call back once, that many seconds from now."""
         self.at(name, boottime() + seconds, callback)
 
     def after_awake(self, name: str, seconds: float, callback: Callable[[], None]) -> None:
@@ -96,7 +96,7 @@ class Loop:
         self._timers[name] = (boottime() + seconds, callback, True)
 
     def notice_gaps(self, seconds: float) -> None:
-        """Wake often enough from now on to notice a gap that matters to so long a time."""
+        """Wake often enough from now on to notice a gap that matters to such a timeout."""
         beat = min(max(seconds / 10, _LEAST_BEAT_SECONDS), _MOST_BEAT_SECONDS)
         self._beat = min(self._beat, beat)
 
@@ -125,9 +125,9 @@ class Loop:
         return 0.0 if self._still_since is None else boottime() - self._still_since
 
     def insist(self, name: str, call: Callable[[], None], tries: int = _TRIES) -> None:
-        """Call now, and again where the kernel has no room for it; else let go of the run.
+        """Call now, and again where the kernel has no room for it; else give the run up.
 
-        Whoever meets it next has descriptors, and finds what is recorded.
+        An adopter has descriptors, and finds what is recorded.
         """
         try:
             call()
@@ -237,7 +237,7 @@ class Loop:
         now = boottime()
         due = sorted([one for one in self._counting() if one[0] <= now])
         for _, name in due:
-            # The callback before this one may have taken long: hear first, then judge.
+            # The callback before this one may have taken long: read events first, then judge.
             if not has_just_heard:
                 self._deliver(self._wait(0))
             has_just_heard = False

@@ -84,12 +84,12 @@ def launch(path: str, ready: Readiness) -> None:
     crash_point("shim.started")
     lock = directory.take_lock()
     if lock is None:
-        return  # somebody found the run before us: it is theirs
+        return  # another shim took the run first
     crash_point("shim.locked")
     libc.set_child_subreaper()
     journal = Journal(directory, lock)
     if journal.facts.last_seq:
-        return  # somebody recorded an ending for it before we had the lock
+        return  # another process recorded its ending before we had the lock
     spec = directory.read_spec()
     us = ProcessIdentity.current().to_json()
     journal.record(Kind.SUPERVISED, shim=us, how="launched")
@@ -180,7 +180,7 @@ def _forget_the_launcher() -> None:
         vars(sys.modules[name]).clear()
     vars(sys.modules["__main__"]).pop("re", None)  # a console script as pip makes it
     for name in list(sys.modules):
-        # Only let go of, not cleared: whatever else still uses it keeps it.
+        # Only the reference is dropped: what else uses it keeps it.
         if name in above or name.partition(".")[0] in _OF_THE_LAUNCHER:
             del sys.modules[name]
     gc.collect()
@@ -211,7 +211,7 @@ def run_shim(mode: str, path: str, ready_fd: int, request: str | None = None) ->
     """Run one shim to its end, whatever it was started for, in a process of its own session.
 
     One that fails writes down why while it still has the run's lock, and tells its launcher last:
-    whoever comes next, however soon, finds the reason.
+    an adopter, however soon, finds the reason.
     """
     gc.disable()  # until all is loaded: it would look through the modules again and again
     ready: Readiness | None = None

@@ -72,7 +72,7 @@ class Notifier:
             return
         run = summarise(self._supervisor.spec, self._supervisor.journal.facts)
         document = {"schema": 1, "event": event, "at": wall_clock(), "run": run, **more}
-        # A file and not a pipe: nobody has to read it, now or ever.
+        # A file and not a pipe: it needs no reader.
         fd = os.memfd_create("holdfast-notice", os.MFD_CLOEXEC)
         try:
             write_all(fd, encode(document) + b"\n")
@@ -107,7 +107,7 @@ class Notifier:
             file_actions=[(os.POSIX_SPAWN_DUP2, stdin, 0)],
             setsid=True,
             setsigmask=(),
-            # The shim ignores some; a command expects them as they are for everybody.
+            # The shim ignores some; a command expects the defaults.
             setsigdef=[s for s in signal.valid_signals() if s not in _UNCHANGEABLE],
         )
         try:

@@ -106,7 +106,7 @@ class Observer:
         self._supervisor.loop.after("sample", interval, self._sample)
         meter, finder = self._meter, self._finder
         if meter is not None and finder is not None and meter.goes_on(finder.resolution):
-            return  # nothing has changed: neither who is there nor what they use
+            return  # nothing has changed: neither the members nor what they use
         self.look()
         self._take_sample()
 

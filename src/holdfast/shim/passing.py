@@ -1,7 +1,7 @@
 """Passes a signal on as if the command had been started without Holdfast.
 
 `kill` reaches the process that was started, the root; a terminal's ctrl-c reaches its whole
-process group. Everybody is struck one by one, through the gate.
+process group. Each process is signalled by itself, through the gate.
 """
 
 from __future__ import annotations

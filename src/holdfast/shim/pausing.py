@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.shim.supervisor import Supervisor
 
 _PAUSE_SECONDS = 0.02
-_LONGEST_SECONDS = 3.0  # then who does not stand still is left to a stop that is pending
+_LONGEST_SECONDS = 3.0  # then a process that is still not stopped has the SIGSTOP pending
 _STOPPED = (ProcessState.STOPPED, ProcessState.TRACED)
 
 
@@ -89,7 +89,7 @@ class Pausing:
         for token in (supervisor.journal.facts.paused or {}).get("stopped") or ():
             try:
                 delivery = send_signal(ProcessIdentity.parse(token), signal.SIGCONT)
-            except HoldfastError:  # it can't be told who that is now: nobody is signalled
+            except HoldfastError:  # its identity can't be proven now: not signalled
                 continue
             supervisor.journal.record_delivery(delivery, "unpause", self._by)
         supervisor.loop.go_on()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.run.facts import ExitFacts
     from holdfast.shim.loop import Loop
 
-STATUS_SECONDS = 5.0  # how long a stranger's status may take to appear after its end
+STATUS_SECONDS = 5.0  # how long the status of a process that is not our child may take to appear
 _LOOK_AGAIN_SECONDS = 0.02
 
 
@@ -38,7 +38,7 @@ class Reaper:
         self._awaited = {held.identity.pid}
 
     def forget(self, held: HeldProcess) -> None:
-        """Nobody wants to know any more how this one ended."""
+        """Its exit status is not needed any more."""
         self._awaited.discard(held.identity.pid)
         self._reaped.pop(held.identity.pid, None)
         self._loop.cancel(f"status {held.identity.pid}")

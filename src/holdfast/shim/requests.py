@@ -158,7 +158,7 @@ def _seconds(request: dict[str, Any], name: str) -> float | None:
 
 
 def _word(by: object) -> object:
-    """Who asks, in the client's own words: a text, or whom the shim of an outer run names."""
+    """The requester, as the client names it: a text, or what the shim of an outer run names."""
     if isinstance(by, dict):
         known = {name: by.get(name) for name in ("pid", "uid", "gid", "word")}
         return {name: one for name, one in known.items() if type(one) in (int, str)}

@@ -1,7 +1,7 @@
 """Whether an attempt that ended is followed by another one, how soon, and that it comes to be.
 
 An attempt that can't be started now is tried again, less and less often; a run is never left
-waiting for one that nobody will start.
+waiting for one that will not be started.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.shim.supervisor import Supervisor
 
 BACKOFF_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
-CRASH_LOOP_ATTEMPTS = 5  # so many attempts in a row that lived less than...
+CRASH_LOOP_ATTEMPTS = 5  # this many attempts in a row that lived less than...
 CRASH_LOOP_SECONDS = 10.0
 _SHORTAGE_TRIES = 7  # about a minute: processes, descriptors or a disk may be free again by then
 _PAUSED_SECONDS = 2.0  # between looks whether a run that is to start again is still paused
@@ -29,7 +29,7 @@ _OTHER_TRIES = 2  # a file that is gone may just be being replaced
 
 
 class Decision(Record):
-    """Start again after so many seconds, or not, and why not."""
+    """Start again after a delay, or not, and why not."""
 
     delay_seconds: float | None
     why: str = ""
@@ -51,7 +51,7 @@ class RestartPolicy:
         if ended.exit_code == 0 and not self._after_success:
             return Decision(None)
         if ended.exit_code is None and ended.signal is None:
-            return Decision(None, "not restarted: nobody saw how it ended")
+            return Decision(None, "not restarted: its end was not seen")
         if self._most is not None and attempt > self._most:
             return Decision(None, f"gave up after {self._most} restarts")
         self._short_lives = self._short_lives + 1 if lived_seconds < CRASH_LOOP_SECONDS else 0
@@ -76,7 +76,7 @@ class Restarting:
         self._tries = 0
 
     def begin(self, delay_seconds: float) -> None:
-        """Start an attempt after so many seconds. A stop cancels the timer of this name."""
+        """Start an attempt after a delay. A stop cancels the timer of this name."""
         self._tries = 0
         self._supervisor.loop.after("restart", delay_seconds, self._start)
 
@@ -89,7 +89,7 @@ class Restarting:
         attempt = self._supervisor.attempt.number + 1
         try:
             self._supervisor.start_attempt()
-        except Exception as error:  # noqa: BLE001 - whatever it is, somebody has to end the run
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run has to be ended
             if not self._try_again(error, self._start):
                 self._give_up(attempt, error)
 
@@ -97,7 +97,7 @@ class Restarting:
         """Let the child exec once its record is on disk."""
         supervisor, waiting = self._supervisor, begun.waiting
         if waiting.report_fd < 0:
-            return  # somebody killed it meanwhile
+            return  # it was killed meanwhile
         if supervisor.journal.is_settled:
             begun.release()
             supervisor.attempt.began = boottime()

@@ -83,9 +83,9 @@ class Measuring:
         self._add(row, context)
 
     def goes_on(self, resolution: Resolution) -> bool:
-        """Whether the last sample holds for now too. Then that is noted: no more is to be done."""
+        """Whether the last sample holds for now too. Then that is noted, and nothing is read."""
         now, figures, size = boottime(), self._figures, self._log_size
-        was_late = now - self._looked_at > self._late  # nobody looked in between: that is a gap
+        was_late = now - self._looked_at > self._late  # no look in between: that is a gap
         if figures is None or was_late or resolution is not self._context_of:
             return False
         if not self.sampler.is_idle(now) or not self._supervisor.tree.shows_the_same():
@@ -101,7 +101,7 @@ class Measuring:
         return True
 
     def _keep_figures(self, sample: Sample, row: dict[str, Any]) -> None:
-        """What the next sample shows, if nothing happens until then; None: it can't be told."""
+        """What the next sample shows, if nothing happens until then; None: not known."""
         figures = None
         if sample.tree.zombies is not None:  # a full one
             usual = sample.usual().to_json() if sample.is_slow else row

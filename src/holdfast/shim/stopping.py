@@ -84,7 +84,7 @@ class Stopping:
 
     def _carry_out(self, cause: StopCause, grace: float, name: str, by: Any) -> None:
         supervisor = self._supervisor
-        if cause is not StopCause.COMPLETION:  # who is done leaves what it started to itself
+        if cause is not StopCause.COMPLETION:  # else inner runs go on
             request = {"grace_seconds": grace, "signal": name, "cause": "outer", "by": by}
             supervisor.inner.stop(request)
             self._inner_deadline = boottime() + grace + _INNER_SECONDS
@@ -115,7 +115,7 @@ class Stopping:
         self._insist(lambda: self.stop_tree(self._targets(), grace, polite, after, by))
 
     def _targets(self) -> tuple[ProcessIdentity, ...]:
-        """Whom to ask: the workload, and shells above it, which would go on to what comes next.
+        """Which get the polite signal: the workload, and shells above it, which would go on.
 
         A `sh -c` that is the workload may trap the signal, and then waits for its own program.
         """
@@ -179,7 +179,7 @@ class Stopping:
         supervisor.loop.insist("proceed", supervisor.proceed)
 
     def _name_struck(self) -> None:
-        """Whoever is struck is on record as ours, also one that no look had met before."""
+        """Each signalled process is recorded as ours, also one that no walk had seen before."""
         struck, self._struck = self._struck, {}
         journal = self._supervisor.journal
         fresh = [token for token in struck if token not in journal.facts.members]

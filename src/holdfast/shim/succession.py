@@ -1,4 +1,4 @@
-"""Whom a root such as `setsid CMD` leaves its place to.
+"""Which process succeeds a root such as `setsid CMD`.
 
 Most often one process can be the heir. Where several can, the run lasts until all of them have
 ended, and has an exit code only if they agree: none of them is stopped, or believed, on a guess.

@@ -73,9 +73,9 @@ class Supervisor:
         self.attempt = Attempt(self, journal.facts.attempt.number)
         self.stop_cause: StopCause | None = None
         self.evidence: list[str] = []
-        self.loss = Loss.UNSEEN  # should nobody see how it ends
+        self.loss = Loss.UNSEEN  # should its end not be seen
         self.vouched = False  # that it is over rests on the user's word
-        self.last_seen_at: str | None = None  # before nobody watched, when we took it over
+        self.last_seen_at: str | None = None  # before its last shim died, when we took it over
         self.cleanup: Cleanup | None = None
         self.oom = oom or OomWatch()
         self.root_usage: RootUsage | None = None  # of all roots that were reaped
@@ -87,7 +87,7 @@ class Supervisor:
         self.on_exit: list[Callable[[], None]] = []  # before the reap: /proc still shows it
         self.on_succession: list[Callable[[], None]] = []  # another process is the root now
         self.before_ending: list[Callable[[], bool | None]] = []  # True: there is more to read
-        self.out_of_time: list[Callable[[], None]] = []  # for whoever still has more to read
+        self.out_of_time: list[Callable[[], None]] = []  # for readers that still have more to read
         self.after_ending: list[Callable[[], None]] = []
         self.after_release: list[Callable[[], None]] = []  # nothing waits for the shim any more
         self.log_size: Callable[[], int] = lambda: log_size(directory)
@@ -156,7 +156,7 @@ class Supervisor:
         self.begin_watching()
 
     def listen(self) -> None:
-        """Open the control socket, once: before anybody is told that the run runs."""
+        """Open the control socket, once: before `running` is reported."""
         if not self._listens:
             self._listens = True
             from holdfast.shim.wiring import serve
@@ -164,7 +164,7 @@ class Supervisor:
             self.guarded("control", serve, self)
 
     def begin_watching(self) -> None:
-        """The attempt runs: whoever is in place begins to watch it."""
+        """The attempt runs: the watchers that are loaded begin."""
         self._is_watched = True
         for begin in self.on_running:
             self.until_done(begin)
@@ -289,7 +289,7 @@ class Supervisor:
         self.loop.insist("stop", lambda: self._begin_stop(cause, detail, **how))
 
     def _begin_stop(self, cause: StopCause, detail: str, **how: Any) -> None:
-        self.loop.hear_exits()  # who has ended was not ended by us
+        self.loop.hear_exits()  # a process that had ended was not ended by us
         if not self._finished:
             cause = StopCause.LEFTOVERS if self.stopping().is_late() else cause
             self.stopping().begin(cause, detail, **how)
@@ -340,7 +340,7 @@ class Supervisor:
         return self._pausing
 
     def child_ended(self) -> None:
-        """SIGCHLD: somebody below us ended."""
+        """SIGCHLD: a process below us ended."""
         self.reaper.reap()
         if self._stopping is not None:
             self._stopping.step()
@@ -350,7 +350,7 @@ class Supervisor:
     def finish(self) -> None:
         """Record the ending: once. A fault of ours must not keep a run that is over.
 
-        Whoever meets it next adopts it, and finds the recorded exit.
+        The next command adopts it, and finds the recorded exit.
         """
         from holdfast.shim.ending import end_run
 
@@ -359,12 +359,12 @@ class Supervisor:
         self._finished = True
         try:
             end_run(self)
-        except Exception as error:  # noqa: BLE001 - recorded; the lock is let go of
+        except Exception as error:  # noqa: BLE001 - recorded; the lock is released
             self.journal.record_fault("ending", error)
             self.loop.stop()
 
     def signal_workload(self, sig: int, by: Any) -> str:
-        """One signal through the gate, on somebody's request."""
+        """One signal through the gate, on request."""
         held = self.attempt.subject
         if held is None:
             return "gone"

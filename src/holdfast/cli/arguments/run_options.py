@@ -27,7 +27,7 @@ def read_options(args: Namespace, *, with_defaults: bool = True) -> dict[str, An
     options = layered(typed_options(args), args.preset or (), with_defaults=with_defaults)
     if with_defaults and args.notify_on is not None and "notify" not in options:
         raise InvalidOption(
-            "--notify-on: there is nobody to tell",
+            "--notify-on: there is no --notify to run",
             hint="give --notify CMD too",
             option="notify-on",
             value=args.notify_on,

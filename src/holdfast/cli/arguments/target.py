@@ -71,7 +71,7 @@ def _workload_of(run: Run, text: str) -> ProcessIdentity:
             time.sleep(_PAUSE_SECONDS)
         elif info.is_active:
             raise IdentityUnproven(
-                f"which process of run {text} is its workload is not known; nobody was signalled",
+                f"the workload of run {text} is not known; no process was signalled",
                 hint=f"signal one by its token: `holdfast tree {text} --json` has them;"
                 " or stop it and run it again with --workload NAME",
             )

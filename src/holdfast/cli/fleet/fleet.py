@@ -32,7 +32,7 @@ def add_arguments(parser: Parser) -> None:
         "holdfast fleet nodes            every node that has answered\n"
         "holdfast fleet check WHERE      try what a run there needs, and name what is wrong\n"
         "holdfast fleet recover          go on with placements whose submitter was killed\n"
-        "holdfast fleet give-up RUN      your word that it is gone: it is lost, its key is free\n"
+        "holdfast fleet give-up RUN      assert that it is gone: it is lost, its key is free\n"
         "start, relay, output and node are run by submitters, on the node.\n"
         "exit codes: 1 check found something wrong, 3 no such run, 4 refused, 6 no answer"
     )

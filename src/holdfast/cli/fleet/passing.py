@@ -194,7 +194,7 @@ def _failed(reference: str, error: HoldfastError, args: Namespace) -> dict[str, 
 
 
 def _forget_removed(remote: list[RemoteRun]) -> None:
-    """What its node has no more is no more expected; its key is free."""
+    """Drop placements that their node no longer has; their keys are free."""
     for run in remote:
         try:
             reply = run_steps(ask(run._fleet, run.placement, ["--json", "status", run.id]))

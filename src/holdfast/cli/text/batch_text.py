@@ -64,7 +64,7 @@ def _refuse_what_makes_no_sense(args: Namespace) -> None:
 
 
 class _Telling:
-    """Tells of each start when all before it are told."""
+    """Reports each start in the order of the lines."""
 
     def __init__(self, runs: Runs, lines: list[BatchLine], args: Namespace) -> None:
         self.code = 0

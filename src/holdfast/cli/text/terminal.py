@@ -20,7 +20,7 @@ _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "
 DEFAULT_COLUMNS = 80
 
 
-_pretended: list[int] = []  # how wide the terminal is that somebody passes our stdout on to
+_pretended: list[int] = []  # the width of the terminal that our stdout is forwarded to
 
 
 def pretend_terminal(width: int) -> None:

@@ -79,7 +79,9 @@ class Attempted:
         if self.survivors:
             return printable("NOT stopped: " + "; ".join(map(describe, self.survivors)))
         if self.was_over:
-            return f"already ended ({self.info.outcome}); {self._recycled()}nobody was signalled"
+            return (
+                f"already ended ({self.info.outcome}); {self._recycled()}no process was signalled"
+            )
         how = "stopped" if self.info.outcome is Outcome.STOPPED else f"ended ({self.info.outcome})"
         if self.had_ended:
             how = f"had ended ({self.info.outcome}); what it left was stopped"
@@ -128,7 +130,7 @@ class Attempted:
         refused = len([row for row in self.signals if row.get("fate") in ("refused", "denied")])
         if refused:
             parts.append(f"{refused} not signalled: not ours, or not proven")
-        return ", then ".join(parts) or "nobody had to be signalled"
+        return ", then ".join(parts) or "no process had to be signalled"
 
     def _empty(self) -> str:
         cleanup = (self.info.cleanup if self.info else None) or {}

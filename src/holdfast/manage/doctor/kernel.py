@@ -76,7 +76,7 @@ def gate(start: Start) -> DoctorFinding:
         return failed("signal", f"a signal was delivered, but the child ended with {code}")
     if this_host.is_portable():
         return missing("signal", "verified first, but a race with PID reuse remains")
-    return works("signal", "verified, then sent through a pidfd: nobody else can be hit")
+    return works("signal", "verified, then sent through a pidfd: no other process can be hit")
 
 
 def exit_status(start: Start) -> DoctorFinding:

@@ -90,7 +90,7 @@ def abandoned() -> DoctorFinding:
     if not living:
         return works("abandoned", "no process is left of a run that was removed by force")
     named = "; ".join(f"{one} of {one.name or one.run}" for one in living)
-    fix = "end them; `holdfast recover` forgets whoever has gone. Until then the name is taken"
+    fix = "end them; `holdfast recover` forgets those that have gone. Until then the name is taken"
     return missing("abandoned", f"alive, of runs that were removed by force: {named}", fix)
 
 

@@ -1,4 +1,4 @@
-"""Who becomes the parent of a process that leaves its own: on most machines PID 1.
+"""Which process becomes the parent of an orphan: on most machines PID 1.
 
 A run's shim is such a process. Below a subreaper that ends what it inherits, no run would last.
 """

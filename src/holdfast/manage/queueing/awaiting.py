@@ -22,7 +22,7 @@ def note_awaited(directory: RunDirectory, waiter_id: str) -> None:
         make_directory(path)
         os.close(os.open(f"{path}/{waiter_id}", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except FileNotFoundError:
-        return  # it was removed: whoever asks next sees that
+        return  # it was removed: the next look shows that
 
 
 def awaited_error(

@@ -27,7 +27,7 @@ _AGAIN_SECONDS = 0.02
 
 
 def change_queue(home: Home, name: str, **changes: Any) -> QueueSettings:
-    """Change settings, and wake who may start now. A queue that is not there is made.
+    """Change settings, and wake the runs that may start now. A queue that is not there is made.
 
     After this returns nothing is admitted by the old settings: they are read under the baton.
     """

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 BATON_SECONDS = 5.0  # a plan takes milliseconds: who has had the baton for so long may be stopped
-_lines: dict[str, tuple[int, list[str]]] = {}  # by path: as of which change, and who waits
+_lines: dict[str, tuple[int, list[str]]] = {}  # by path: as of which change, and the runs that wait
 
 
 class QueueInfo(Record):
@@ -43,7 +43,7 @@ class QueueInfo(Record):
     active: tuple[Json, ...]  # id, name
     # id, name, position, priority, waits_for; in order, then those that are not in line yet
     waiting: tuple[Json, ...]
-    unknown: tuple[Json, ...]  # that had a slot, and nobody can tell whether they live
+    unknown: tuple[Json, ...]  # that had a slot; whether they live is not known
     baton_held_by: int | None  # a PID, if it has planned for 5 s: it may be stopped
     error: str | None = None
     # Runs that have its slots and wait for one another: id, name, queue, waits_in. See circles.py.

@@ -46,7 +46,7 @@ class CursorPosition:
             self.forget(run_id)
 
     def settle(self, now: float, unread: str | None) -> None:
-        """Let go of runs that are done with. `unread`: the oldest run that was not read."""
+        """Forget runs that are done with. `unread`: the oldest run that was not read."""
         settled = [
             run_id
             for run_id, seq in self._given.items()

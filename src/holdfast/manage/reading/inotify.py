@@ -33,7 +33,7 @@ class FileWatch:
         self._fd = -1
         self._numbers: dict[str, int] = {}
         self._paths: dict[int, str] = {}
-        self.is_whole = not is_shared  # whatever was added wakes us, and is told
+        self.is_whole = not is_shared  # a change of any watched path wakes us, and is returned
 
     def close(self) -> None:
         fd, self._fd = self._fd, -1
@@ -57,7 +57,7 @@ class FileWatch:
         return True
 
     def remove(self, path: str) -> None:
-        """Wake for it no more."""
+        """Stop watching it."""
         number = self._numbers.pop(path, None)
         if number is not None:
             self._paths.pop(number, None)
@@ -95,7 +95,7 @@ class FileWatch:
 
     def _note(self, number: int, name: str, is_over: bool, changed: set[str]) -> None:
         path = self._paths.get(number)
-        if path is None:  # of before it was removed from the watch
+        if path is None:  # from before it was removed from the watch
             return
         changed.add(f"{path}/{name}" if name else path)
         if is_over:  # the file is gone: one of that name would be another

@@ -1,4 +1,4 @@
-"""The output of runs that somebody looks at: told when it has more. No other is watched."""
+"""Watches the output of the runs whose output is shown, and of no others."""
 
 from __future__ import annotations
 

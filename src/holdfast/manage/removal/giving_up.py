@@ -1,4 +1,4 @@
-"""Lets go of what a stop could not end, so that its run can be removed: `rm --stop --force`.
+"""Abandons what a stop could not end, so that its run can be removed: `rm --stop --force`.
 
 They are put on the home's list first. A shim that goes on waiting for them is proven, and ended
 through the gate; it and they are left as they are.
@@ -44,7 +44,7 @@ def give_up(run: ReadableRun) -> tuple[Abandoned, ...]:
 
 
 def _living(run: ReadableRun) -> list[ProcessIdentity]:
-    """Processes of runs inside it have shims of their own: those are not let go of."""
+    """Processes of runs inside it have shims of their own: those are not abandoned."""
     inner = InnerRuns(run.directory, run.spec).owns
     recorded = map(ProcessIdentity.parse, sorted(run.tokens()))
     same = [one for one in recorded if one.verdict() is Verdict.SAME and not inner(one)]

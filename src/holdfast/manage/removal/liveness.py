@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-_DYING_SECONDS = 0.5  # a process that has let go of the run is about to end
+_DYING_SECONDS = 0.5  # a process that has released the run is about to end
 
 
 class ReadableRun(Record):
@@ -110,7 +110,7 @@ def read_spec(directory: RunDirectory, *, force: bool) -> RunSpec | None:
     except DamagedRecord as error:
         if not force:
             raise IdentityUnproven(
-                f"{error.message}: nobody can tell what is alive", hint=_force_hint(directory)
+                f"{error.message}: what is alive is not known", hint=_force_hint(directory)
             ) from None
         return None
 
@@ -143,7 +143,7 @@ def prove_over(
             run=run.directory.id,
             evidence="; ".join(unclear),
         )
-    return f"removed on your word, though {'; '.join(unclear)}"
+    return f"removed by force, though {'; '.join(unclear)}"
 
 
 def _waits(run: ReadableRun, more: str = "") -> StillAlive:
@@ -193,4 +193,4 @@ def _alive(run: ReadableRun, identity: ProcessIdentity, look: Look) -> StillAliv
 
 def _force_hint(directory: RunDirectory) -> str:
     force = called("rm", "force")
-    return f"look at it: holdfast status {directory.id}; {force} removes it on your word"
+    return f"look at it: holdfast status {directory.id}; {force} removes it all the same"

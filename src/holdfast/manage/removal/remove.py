@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-_SHIM_SECONDS = 5.0  # a shim that has recorded the ending is about to let go, and to end
+_SHIM_SECONDS = 5.0  # a shim that has recorded the ending is about to release the lock, and to end
 _CLAIM_SECONDS = 2.0
 
 
@@ -138,7 +138,7 @@ def remove_run(
 
 
 def _refuse_if_awaited(directory: RunDirectory, removed: str) -> None:
-    """Put it back if a queued run waits for it: who submits makes a marker, then looks for us."""
+    """Put it back if a queued run waits for it: a submitter makes a marker, then looks for us."""
     there = f"{directory.home.removed_path}/{removed}"
     if not os.path.isdir(f"{there}/awaited"):
         return

@@ -201,7 +201,7 @@ def _of_tree(figure: str) -> Read:
 
 
 def _number(value: object) -> float | None:
-    """A figure of a file that anybody may have edited."""
+    """A figure of a file that may have been edited."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return value if value >= 0 and value != float("inf") else None

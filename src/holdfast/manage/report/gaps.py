@@ -23,7 +23,7 @@ _SHORTEST = 0.05  # seconds; what is shorter is only the order in which things w
 _WHOLE_ROWS = 1000  # a trace is thinned at thousands of rows, and keeps more than half of them
 _NEIGHBOURS = 8  # samples on either side, that tell whether the trace was thinned here
 _WIDE = 1.5  # intervals: further apart than it was measured
-_THINNED = 2  # so many wide steps on one side are no accident
+_THINNED = 2  # this many wide steps on one side are no accident
 
 
 class Lack(enum.StrEnum):

@@ -126,7 +126,7 @@ class AgentWords:
         return None
 
     def _warn(self, name: str, what: str) -> None:
-        """The command is a script: what it makes of its words can't be told."""
+        """The command is a script: what it does with its arguments is not known."""
         said = f"{argument(name)} holds only if this command prints what {self._profile.title} says"
         self.warning = f"{said} about its {what}"
 
@@ -134,7 +134,7 @@ class AgentWords:
 def _no_agent(wanted: Wanted) -> Refused:
     name = "max_tokens" if wanted.max_tokens is not None else "max_cost"
     return Refused(
-        f"{argument(name)}: no agent is recognised in this command, so nobody says what it uses",
+        f"{argument(name)}: no agent is recognised in this command, so what it uses is not known",
         hint=f"{argument('agent', 'NAME')} if it starts one; holdfast doctor --agents lists them",
     )
 

@@ -39,7 +39,7 @@ class Config(Record):
     defaults: Options = {}
     presets: dict[str, Options] = {}
     retention: Retention = Retention()
-    fleet: Options = {}  # as it stands: checked by whoever places runs elsewhere
+    fleet: Options = {}  # not checked here, but by the code that places runs elsewhere
 
     def preset(self, name: str) -> Options:
         """The options of `-P NAME`; InvalidOption when there is no such preset."""

@@ -1,7 +1,7 @@
 """The way to runs on other machines, as far as this layer knows one.
 
 `holdfast.fleet` lies above, and uses what is here; so it is found by its name, once a caller asks
-for another machine or a reference leads there. Who never does pays one look for a directory.
+for another machine or a reference leads there. Otherwise the cost is one look for a directory.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def may_be_elsewhere(references: Sequence[str]) -> bool:
 def _is_here(home: Home, reference: str) -> bool:
     """Whether a name or a whole id leads to a run of this home."""
     if "/" in reference:
-        return True  # no name: said by whoever reads it
+        return True  # no name: its reader reports it
     path = os.path.exists
     return path(f"{home.names_path}/{reference.lower()}") or path(f"{home.runs_path}/{reference}")
 

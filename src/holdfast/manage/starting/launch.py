@@ -81,7 +81,7 @@ def prefork_shim() -> None:
 
 
 def discard_preforked_shim() -> None:
-    """Let go of a preforked shim that is not needed: it ends at once."""
+    """Close the pipes of a preforked shim that is not needed: it ends at once."""
     global _preforked
     if _preforked is not None:
         (pid, job_write, ready_read), _preforked = _preforked, None
@@ -215,7 +215,7 @@ def examine_apart(home_path: str, agents: bool) -> Steps[bytes]:
 
 
 def show_parent() -> Steps[bytes]:
-    """Start a process as a shim is started, and have it say who its parent is."""
+    """Start a process as a shim is started, and have it report its parent."""
     return _told_by(_SHOW_PARENT, ())
 
 

@@ -88,9 +88,9 @@ def _refuse_beside_suspects(view: RunView, request: StartRequest) -> None:
         pids = ", ".join(f"{one['pid']} {one['comm']}" for one in stamped)
         raise IdentityUnproven(
             f"{request.name} ({run_id}) may be alive: {pids} carries its stamp, and its shim"
-            " died, so that nobody saw every process that it started",
+            " died, so that it may have started processes that were not seen",
             hint=f"holdfast tree {run_id}; `holdfast signal TERM TOKEN` ends one,"
-            f" {called('rm', 'force')} gives the name free on your word",
+            f" {called('rm', 'force')} frees the name all the same",
             run=run_id,
         )
 

@@ -88,7 +88,7 @@ def resume_steps(
 
 
 def _as_adjusted(directory: RunDirectory) -> RunSpec:
-    """What was asked for, with the limits as they are now; as at the start, if nobody can tell."""
+    """What was asked for, with the limits as they are now; if unknown, as at the start."""
     spec = directory.read_spec()
     try:
         return spec.adjusted(read_facts(directory).adjusted)

@@ -142,7 +142,7 @@ def _fits(line: Mapping[str, Any], selection: Selection) -> bool:
 
 
 def _seconds(at: str) -> float:
-    """Of a line that somebody may have written by hand: what is no time is now."""
+    """Of a line that may have been edited: what is no time is taken as now."""
     try:
         return seconds_of(at)
     except ValueError:

@@ -73,7 +73,7 @@ def _stopped(info: RunInfo) -> str:
 
 
 _STOPS = {
-    StopCause.USER: "somebody asked for it (`holdfast stop`)",
+    StopCause.USER: "it was asked for (`holdfast stop`)",
     StopCause.SHIM_SIGNALLED: "its supervisor was sent SIGTERM: by a person, a logout, a shutdown",
     StopCause.OUTER: "the run that it was started in was stopped",
     StopCause.REPLACED: "a newer run took its name (`run --replace`)",

@@ -330,7 +330,7 @@ def _short(text: str) -> str:
 
 
 def _notice(info: RunInfo) -> str:
-    """A notice that failed: nobody was told."""
+    """A notice that failed."""
     if info.notify_failure is None:
         return ""
     return f"the notice failed: {_short(info.notify_failure)}; what it printed is in notify.log"

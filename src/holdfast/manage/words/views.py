@@ -266,7 +266,7 @@ def _note_of_lost(info: RunInfo) -> str:
     if info.loss is Loss.REBOOT:
         return "reboot"
     if info.workload is None or info.workload_exit_code is not None:
-        return "nobody saw the end"
+        return "its end was not seen"
     fate = Verdict.RECYCLED if info.loss is Loss.RECYCLED else Verdict.GONE
     return f"pid {info.workload.pid} {fate}"
 
@@ -359,7 +359,7 @@ def _is_deserted(info: RunInfo) -> bool:
 
 
 def is_unrecorded(info: RunInfo) -> bool:
-    """Whether it is over as far as anybody can see, but no ending is recorded."""
+    """Whether it is proven to be over, but no ending is recorded."""
     return info.is_recorded is False
 
 

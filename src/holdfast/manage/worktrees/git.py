@@ -1,4 +1,4 @@
-"""Runs git, without blocking an event loop and without asking anybody anything. The only file
+"""Runs git, without blocking an event loop and without prompting. The only file
 that does.
 
 A repository's configuration can name programs, and a run that worked in it may have written that:

@@ -33,7 +33,7 @@ def find_losses(worktree: Worktree) -> Steps[tuple[str, ...]]:
     """Each as a phrase; none: it can go."""
     said = yield from ask_inside(worktree, "rev-parse", "--absolute-git-dir")
     if not said.is_well:
-        return (f"git can't look at it ({said.complaint}), so nobody can tell what is in it",)
+        return (f"git can't look at it ({said.complaint}), so what is in it is not known",)
     own = said.text
     there = [what for name, what in _UNDER_WAY.items() if os.path.exists(f"{own}/{name}")]
     lost = [f"{what} is under way" for what in dict.fromkeys(there)]

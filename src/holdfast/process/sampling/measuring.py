@@ -101,7 +101,7 @@ def _sample(account: Account, stat: ProcStat, figures: dict[str, Any]) -> Proces
 
 
 def totals(rows: tuple[ProcessSample, ...], is_full: bool) -> dict[str, Any]:
-    """Those of the tree's figures that are made of its processes'; none of no process."""
+    """Those of the tree's figures that are made of its processes'; none for an empty tree."""
     return {
         name: total([getattr(row, name) for row in rows])
         for name, when, total in _TOTALS

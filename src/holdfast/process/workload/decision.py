@@ -109,7 +109,7 @@ def _is_meant(program: Program, sought: Sought) -> bool:
     wrapper = wrapper_of(program)
     if wrapper is None or is_shell(wrapper):
         return True
-    # npx is a node program, but whoever says `node` does not mean npx.
+    # npx is a node program, but `--workload node` does not mean npx.
     script = script_line(program)
     return not script or base(script[0]) in sought.names
 
@@ -184,7 +184,7 @@ def _by_structure(scene: Scene) -> Resolution:
     if scene.root_lives:
         return _descend(scene, root, ())
     if not root.cmdline and root.exe is None:
-        why = "what was started had ended before anybody could look at it"
+        why = "what was started had ended before it could be looked at"
         return Resolution(ResolutionKind.UNRESOLVED, None, (), why)
     does_work = root.identity in scene.own_workers or _is_script(root)
     if does_work or wrapper_of(root) is None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from holdfast.process.tree import Member
 
-STAGES = 4  # so many programs one after another: that `sh -c` is a script, and the work itself
+STAGES = 4  # this many programs one after another: that `sh -c` is a script, and the work itself
 _FRESH_SECONDS = 3.0  # younger members are read again: they may be about to exec
 _READS = 3
 _LINGER_SECONDS = 2.0  # how long a launcher may outlive what it launched and still be one
@@ -152,7 +152,7 @@ class WorkloadFinder:
         if program.identity == self.root:
             self._last_root = program
         if is_unclear(workload):
-            return False  # its argv was hidden when it was taken for the workload: decide anew
+            return False  # its argv was hidden when it was taken for the workload: decide again
         if program.comm != workload.comm or _has_execed(workload, program):
             self.resolution = self.resolution.replace(workload=program)
         if _has_execed(workload, program):

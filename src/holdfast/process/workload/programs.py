@@ -178,7 +178,7 @@ def is_copy(child: Program, parent: Program) -> bool:
 
 
 def is_unclear(program: Program) -> bool:
-    """Its command line can't be told at this moment: it is in the middle of an exec, or hangs."""
+    """Its command line can't be read at this moment: it is in the middle of an exec, or hangs."""
     if program.cmdline:
         return False
     if program.age_seconds is not None and program.age_seconds < YOUNG_SECONDS:

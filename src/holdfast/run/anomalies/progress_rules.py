@@ -104,7 +104,7 @@ def _chars(row: Row) -> bool:
 
 
 class Stall(Rule):
-    """Nothing happens: no output, no CPU, no I/O, and nobody at the other end of a connection."""
+    """Nothing happens: no output, no CPU, no I/O, and no established connection."""
 
     name = "stall"
     seconds = Threshold(900, "agents wait minutes for a model or a long tool call")

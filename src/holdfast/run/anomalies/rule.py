@@ -66,7 +66,7 @@ class Threshold(float):
 
 
 class RuleHit(Record):
-    """The condition of a rule holds: what to say, and about whom if not the workload."""
+    """The condition of a rule holds: what to say, and about which process if not the workload."""
 
     evidence: str
     token: str | None = None

@@ -1,1 +1,1 @@
-"""Queues on disk, and the pure plan of who starts next."""
+"""Queues on disk, and the pure plan of which run starts next."""

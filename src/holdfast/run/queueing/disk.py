@@ -59,7 +59,7 @@ class Slot(StrEnum):
     TAKEN = "taken"  # something of it lives, or is to start again
     FREE = "free"
     UNUSED = "unused"  # its shim died before it began: it goes back into the line
-    UNKNOWN = "unknown"  # nobody can tell: it does not hold the slot for ever
+    UNKNOWN = "unknown"  # not known: it does not hold the slot for ever
 
 
 def take_signed(path: str) -> HeldLock | None:
@@ -108,11 +108,11 @@ class Queue:
         return os.path.isdir(self.waiting_path)
 
     def take_baton(self) -> HeldLock | None:
-        """Take it if it is free; whoever meets it taken can read who has it."""
+        """Take it if it is free; its holder's PID can be read by others."""
         return take_signed(self.baton_path)
 
     def baton_pid(self) -> int | None:
-        """Who took the baton last, as far as that is known."""
+        """The PID that took the baton last, as far as that is known."""
         return signed_by(self.baton_path)
 
     def baton_held_seconds(self) -> float | None:
@@ -140,10 +140,10 @@ class Queue:
         """For the holder of the baton."""
         atomic_write(self.settings_path, encode(settings.as_dict()) + b"\n")
 
-    # Who waits
+    # Waiting runs
 
     def waiting(self) -> list[tuple[str, str]]:
-        """(order, id) of everybody in the line, the first first."""
+        """(order, id) of each run in the line, the first first."""
         pairs = [
             (name[: -ID_LENGTH - 1], name[-ID_LENGTH:]) for name in os.listdir(self.waiting_path)
         ]
@@ -180,7 +180,7 @@ class Queue:
     def _waiting(self, order: str, run_id: str) -> str:
         return f"{self.waiting_path}/{order}.{run_id}"
 
-    # Who has a slot
+    # Runs with a slot
 
     def active(self) -> list[str]:
         """The runs that were given a slot, and whose markers were not cleared yet."""
@@ -202,7 +202,7 @@ class Queue:
             order = current_order(RunDirectory(self.home, run_id))
             try:
                 os.rename(f"{self.active_path}/{run_id}", self._waiting(order, run_id))
-            except FileNotFoundError:  # whoever took it over has done so
+            except FileNotFoundError:  # its adopter has done so
                 pass
         return slot is Slot.TAKEN
 
@@ -224,7 +224,7 @@ def slot_of(directory: RunDirectory) -> Slot:
 
 
 def _slot_without_shim(directory: RunDirectory, facts: RunFacts) -> Slot:
-    if directory.lock_is_held():  # somebody took it over since
+    if directory.lock_is_held():  # it was taken over since
         return Slot.TAKEN
     if facts.has_ended:
         return Slot.FREE

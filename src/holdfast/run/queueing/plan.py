@@ -1,4 +1,4 @@
-"""Who of a queue's waiting runs may start now, and why the others may not. Pure.
+"""Which of a queue's waiting runs may start now, and why the others may not. Pure.
 
 A waiter starts only itself, and only when the plan that it makes under the baton names it. Readers
 make the same plan to show positions and reasons. Nobody overtakes: a run that does not fit yet
@@ -21,7 +21,7 @@ class Reason(StrEnum):
     SLOT = "slot"
     MEMORY = "memory"
     PAUSED = "paused"
-    SHIM = "shim"  # nobody is there to start it
+    SHIM = "shim"  # its shim is gone: it can't start
 
 
 class Waiter(Record):
@@ -55,8 +55,8 @@ def plan(
     """The place of each waiter, in order.
 
     `active`: how many runs have a slot. `free_bytes`: memory for new ones; None: not looked at.
-    `nothing_active`, in any queue: then one is admitted even if it does not fit. `left_out`: who
-    did not start though it could.
+    `nothing_active`, in any queue: then one is admitted even if it does not fit. `left_out`: runs
+    that did not start though they could.
     """
     slots, free, alone = limit - active, free_bytes, nothing_active
     places, behind = [], None

@@ -1,4 +1,4 @@
-"""Wakes the first in line of a queue: whoever gives up a slot, changes a setting or is admitted."""
+"""Wakes the first in line of a queue after a slot is freed, a setting changed, a run admitted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_TRIED = 256  # whose shims a reboot or an OOM killer has ended: a dial is 
 
 
 def wake_first(queue: Queue, count: int = _FIRST) -> None:
-    """Tell so many of the first in line to look; never blocks."""
+    """Tell the first `count` in line to look; never blocks."""
     for _, run_id in queue.waiting()[: max(count, _MOST_TRIED)]:
         count -= tell(RunDirectory(queue.home, run_id).path, VERB)
         if count <= 0:

@@ -87,7 +87,7 @@ def add_line(home: Home, line: Json, *, sync: bool = False) -> None:
 
 
 def _rotate(home: Home) -> None:
-    """One at a time; whoever has the file open adds to it under its new name."""
+    """One at a time; a writer that has the file open adds to it under its new name."""
     lock = take_lock(f"{home.usage_path}.lock")
     if lock is None:
         return

@@ -1,6 +1,6 @@
 """The terminal of a `--pty` run: the one case in which output passes through the shim.
 
-Everything that the workload writes is kept raw, whether anybody watches or not; viewers get it as
+Everything that the workload writes is kept raw, with or without viewers; viewers get it as
 well, and can neither hold the run up nor end it. The shim keeps the workload's end open too: a
 program that closes its files and opens /dev/tty again finds it. The kernel hangs the terminal up
 when its shim dies, and the workload gets SIGHUP: docs/decisions/0008.
@@ -44,7 +44,7 @@ class Ends(Record):
     workloads: int
 
     def close(self) -> None:
-        """Where nobody else has the workload's end open, this hangs the terminal up."""
+        """Where no other process has the workload's end open, this hangs the terminal up."""
         os.close(self.ours)
         os.close(self.workloads)
 
@@ -88,9 +88,9 @@ class Terminal:
         self._log.close()
 
     def part(self) -> None:
-        """The ending is recorded: who is behind is served from outside the loop, without the lock.
+        """The ending is recorded: viewers that are behind are served outside of loop and lock.
 
-        Before the control server hangs up on everybody.
+        Before the control server closes all connections.
         """
         for viewer in list(self._viewers.values()):
             self._last_words.take(viewer, self._recent)
@@ -155,7 +155,7 @@ class Terminal:
         return viewer
 
     def _left(self, client: Client) -> None:
-        """The window is now that of whoever is still there and decided last."""
+        """The window is now that of the remaining viewer that set it last."""
         self._viewers.pop(client, None)
         sizes = [viewer.size for viewer in self._viewers.values() if viewer.size is not None]
         if sizes:
@@ -209,7 +209,7 @@ class Terminal:
                 piece = os.read(self._ends.ours, _READ_BYTES)
             except BlockingIOError:
                 break
-            except OSError:  # hung up, by somebody with the right to
+            except OSError:  # hung up by another process
                 self._let_go()
                 break
             pieces.append(piece)

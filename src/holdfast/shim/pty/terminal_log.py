@@ -28,7 +28,7 @@ class TerminalLog:
         self._waiting = bytearray()
         self._lost_bytes = 0
         self._is_failing = False
-        self._write(b"")  # whoever watches the log wants to find it
+        self._write(b"")  # readers that follow the log look for it
 
     def add(self, data: bytes) -> None:
         """Keep it now, or as soon as the disk takes it."""

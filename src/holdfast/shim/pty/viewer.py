@@ -1,4 +1,4 @@
-"""Somebody who is attached to a run's terminal. Whoever is slow misses output; the run never waits.
+"""A viewer that is attached to a run's terminal. A slow viewer misses output; the run never waits.
 
 A viewer that lets too much pile up is sent nothing more until it has taken that; then it is told
 how much it missed, and shown the recent output. So the memory for each is bounded.

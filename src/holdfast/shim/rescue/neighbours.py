@@ -78,7 +78,7 @@ class Neighbours:
         self.pick()
         try:
             newer = self._ring()[:_MOST_TOLD]
-        except OSError:  # as above: whoever comes up next tells us
+        except OSError:  # as above: the next shim that starts tells us
             return
         for run_id in newer:
             if tell(self._sibling(run_id).path, VERB):
@@ -137,7 +137,7 @@ class Neighbours:
         self._fd, self._watched_id = -1, None
 
     def _look_after(self, run_id: str) -> bool:
-        """Rescue a run that nobody supervises. True: it took a look into its files."""
+        """Rescue a run that is not supervised. True: it took a look into its files."""
         directory = self._sibling(run_id)
         if directory.lock_is_held() or not directory.is_marked_active():
             return False  # it comes up, and tells us then; or it has ended

@@ -109,7 +109,7 @@ def needs_rescue(directory: RunDirectory) -> bool:
 
 
 def _is_of_here(facts: RunFacts) -> bool:
-    """Whether all that an adopter would look at can be told from here, in this boot."""
+    """Whether all that an adopter would look at can be seen from here, in this boot."""
     shim, boot_id = facts.shim, this_host.place().boot_id
     if shim is None or shim.boot_id != boot_id:
         return False  # its launcher is at work, or has died; or it is lost to a reboot

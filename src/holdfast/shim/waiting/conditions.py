@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         def close(self) -> None: ...
 
 
-_AGAIN_SECONDS = (0.2, 1.0, 2.0, 5.0, 15.0)  # between looks at a run that nobody supervises
+_AGAIN_SECONDS = (0.2, 1.0, 2.0, 5.0, 15.0)  # between looks at a run that is not supervised
 _MOST_MISSES = 10  # looks at a run that is not there: a removal may be putting it back
 
 

@@ -169,7 +169,7 @@ class Turn:
         """Those before us as far as they matter to our place, then we; and our position."""
         line = self._queue.waiting()
         ours = [place for place, (_, run_id) in enumerate(line) if run_id == self._id]
-        if not ours:  # somebody removed the marker
+        if not ours:  # the marker was removed
             self._is_in_line = False
             self._stand_in_line()
             line = self._queue.waiting()

@@ -139,7 +139,7 @@ class Waiting:
             supervisor.oom = OomWatch()  # what was killed before was not this command
             supervisor.start_attempt()
             self._is_starting = False
-        except Exception as error:  # noqa: BLE001 - whatever it is, somebody has to end the run
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run has to be ended
             self._tries += 1
             delay = next_try_seconds(error, self._tries)
             if delay is None or supervisor.attempt.number:

@@ -43,7 +43,7 @@ MOST_SEARCHES = 30  # an agent may be configured to write no transcript
 
 
 class AgentWatch:
-    """One agent's output and transcript; each attempt begins anew."""
+    """One agent's output and transcript; each attempt starts afresh."""
 
     def __init__(self, supervisor: Supervisor, output: OutputWatch, agent: str) -> None:
         self._supervisor = supervisor

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.shim.watching.output_watch import OutputWatch
 
 LOOKS = 4  # in the time that silence may last: work is counted from one to the next
-IDLE_EXTENSION = 4.0  # work delays a stall up to so many times the idle timeout
+IDLE_EXTENSION = 4.0  # work delays a stall up to this many times the idle timeout
 # What is work. A program that only waits (timers, an event loop, garbage collection, a spinner)
 # uses at most 3 % of a core; one that computes has 5 % even where twenty share the core. To
 # stop what works is worse than to wait for what does not.
@@ -37,7 +37,7 @@ BUSY_CPU_SHARE = 0.05
 BUSY_IO_BYTES_PER_SECOND = 32 * 1024
 MEMORY_LOOK_SECONDS = 0.5
 MEMORY_HURRIED_SECONDS = 0.1  # while it is asked to end
-MEMORY_BEYOND = 1.2  # of the limit: who grows so far meanwhile is not waited for
+MEMORY_BEYOND = 1.2  # times the limit: a tree that grows so far meanwhile gets no more grace
 DRAIN_SECONDS = 5.0
 CATCH_UP_SECONDS = 5.0  # for output that is unread when the time is over
 MOST_LINES_TOLD = 20  # that took too long to match
@@ -76,7 +76,7 @@ class Watcher:
         """An attempt runs, or was adopted: watch from now on."""
 
     def end(self) -> None:
-        """Another value was given: watch no more."""
+        """Another value was given: stop watching."""
         self._supervisor.loop.cancel(self.timer)
 
     def _stop(self, detail: str, **how: Any) -> None:
@@ -110,7 +110,7 @@ class DeadlineWatcher(Watcher):
 
 
 class SilenceWatcher(Watcher):
-    """`--silence-timeout`: no output for so long, whatever it does.
+    """`--silence-timeout`: no output for that long, whatever the run does.
 
     What can't be seen is not judged.
     """
@@ -153,7 +153,7 @@ class SilenceWatcher(Watcher):
 
 
 class IdleWatcher(SilenceWatcher):
-    """`--idle-timeout`: neither output nor work for so long; work puts it off up to a bound."""
+    """`--idle-timeout`: neither output nor work for that long; work delays it up to a bound."""
 
     field = "idle_timeout_seconds"
     cause = StopCause.IDLE
