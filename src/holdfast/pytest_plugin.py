@@ -33,8 +33,8 @@ def holdfast_runs(tmp_path: Path) -> Iterator[Runs]:
 def stop_all(runs: Runs) -> list[str]:
     """Stop every run that is active, all at once; what could not be stopped, and why."""
     from holdfast.errors import HoldfastError, RunNotFound
-    from holdfast.manage.operations import run_together
     from holdfast.manage.stopping import stop_run, stops_at_once
+    from holdfast.manage.together import run_together
 
     active = [runs.get(run_id) for run_id in runs.home.run_ids(active=True)]
     operations = [stop_run(run.directory, grace_seconds=GRACE_SECONDS) for run in active]

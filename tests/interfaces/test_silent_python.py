@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from holdfast.manage.buffering import HINT, buffering_hint
 from holdfast.manage.process_info import ProcessInfo
+from holdfast.manage.reading.buffering import HINT, buffering_hint
 from holdfast.run.facts import State
 from holdfast.run.outcomes import Outcome
 from tests.support.running import info_of, stop

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from holdfast.errors import Refused
-from holdfast.manage.operations import Wait, run_steps, run_together
+from holdfast.manage.operations import Wait, run_steps
+from holdfast.manage.together import run_together
 
 
 def _pause(seconds, result):

@@ -19,7 +19,7 @@ from holdfast.manage.runs import Runs
 from holdfast.manage.shim_client import Link, open_link
 from holdfast.manage.starting.request import window
 from holdfast.manage.stopping import refuse_unproven
-from holdfast.process.tree import STAMP
+from holdfast.process.this_host import STAMP
 from holdfast.run.facts import State
 
 TYPE_CHECKING = False

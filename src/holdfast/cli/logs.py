@@ -19,13 +19,13 @@ from holdfast.errors import (
     LaterVersion,
     WrongUse,
 )
-from holdfast.manage.operations import run_together
 from holdfast.manage.plaintext import printable_lines
 from holdfast.manage.reading.inotify import FileWatch
 from holdfast.manage.reading.log_search import BLOCK_BYTES, last_hits
 from holdfast.manage.reading.log_times import LogTimes
 from holdfast.manage.reading.output_stream import OutputStream, consume
 from holdfast.manage.runs import Runs
+from holdfast.manage.together import run_together
 from holdfast.process.clock import iso_time
 from holdfast.run.output import OutputReader, read_from
 from holdfast.run.units import clock, parse_duration
@@ -114,7 +114,7 @@ def _explain_silence(run: Run) -> None:
     try:
         if os.stat(run.directory.output_path).st_size:
             return
-        from holdfast.manage.buffering import buffering_hint
+        from holdfast.manage.reading.buffering import buffering_hint
 
         spec = run.directory.read_spec()
         hint = buffering_hint(run.info(), spec.env)

@@ -9,7 +9,6 @@ from holdfast.cli.text import streams
 from holdfast.cli.text.removal_text import RemovalAttempt, finish, runs_to_remove
 from holdfast.cli.text.terminal import is_terminal
 from holdfast.errors import HoldfastError
-from holdfast.manage.operations import run_together
 from holdfast.manage.queueing.awaiting import awaited_error
 from holdfast.manage.removal.remove import Names, remove_run
 from holdfast.manage.removal.stop_first import stop_first
@@ -17,6 +16,7 @@ from holdfast.manage.runs import Runs
 from holdfast.manage.starting.launch import allow_fork
 from holdfast.manage.stopping import stops_at_once
 from holdfast.manage.suspects import Suspects
+from holdfast.manage.together import run_together
 from holdfast.run.directory import RunDirectory
 from holdfast.run.names import is_glob
 from holdfast.run.units import size

@@ -7,10 +7,10 @@ from holdfast.cli.text import streams
 from holdfast.errors import HoldfastError
 from holdfast.manage.changing.stop_attempt import Attempted, attempt
 from holdfast.manage.choosing import GlobMeans
-from holdfast.manage.operations import run_together
 from holdfast.manage.runs import Runs
 from holdfast.manage.starting.launch import allow_fork
 from holdfast.manage.stopping import stops_at_once
+from holdfast.manage.together import run_together
 from holdfast.process.signals import parse_signal, signal_name
 from holdfast.run.units import parse_duration
 

@@ -15,8 +15,9 @@ from holdfast.fleet.remote_info import info_of, unreadable_info
 from holdfast.fleet.verdict import NodeLook, Sight, judge
 from holdfast.lean import read_json
 from holdfast.manage.listing import place_of, select_runs
-from holdfast.manage.operations import run_steps, together
+from holdfast.manage.operations import run_steps
 from holdfast.manage.selection import Selection
+from holdfast.manage.together import together
 from holdfast.manage.words.views import failed_at_once, hints, is_unrecorded, summary
 from holdfast.process.clock import wall_clock
 

@@ -13,8 +13,9 @@ from holdfast.fleet.remote_output import AGAIN_SECONDS, LONGEST_AGAIN_SECONDS, R
 from holdfast.fleet.remote_report import RemoteReport
 from holdfast.fleet.request import RESUME, FleetRequest
 from holdfast.fleet.session import error_of
-from holdfast.manage.operations import Wait, run_steps, together
+from holdfast.manage.operations import Wait, run_steps
 from holdfast.manage.run import Run
+from holdfast.manage.together import together
 from holdfast.options import OPTIONS
 from holdfast.process.clock import boottime
 from holdfast.process.tree_stop import Cleanup

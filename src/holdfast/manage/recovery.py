@@ -12,11 +12,11 @@ import time
 from holdfast.errors import DamagedRecord, HoldfastError, LaterVersion, LockBusy, RunNotFound
 from holdfast.lean import StrEnum
 from holdfast.manage.info import claimed_name
-from holdfast.manage.operations import together
 from holdfast.manage.starting.launch import start_shim
 from holdfast.manage.state import RunView, view_run
 from holdfast.manage.stopping import stop_run
 from holdfast.manage.suspects import Suspects
+from holdfast.manage.together import together
 from holdfast.manage.vanished import find_remains
 from holdfast.process import this_host
 from holdfast.process.identity import ProcessIdentity

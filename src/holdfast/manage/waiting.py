@@ -9,10 +9,11 @@ from __future__ import annotations
 from holdfast.errors import is_shortage
 from holdfast.manage.adopting import Adopting
 from holdfast.manage.info import RunInfo, describe_run, read_run
-from holdfast.manage.operations import Watched, room_for
+from holdfast.manage.operations import room_for
 from holdfast.manage.shim_client import Link, open_link
 from holdfast.manage.state import RunView, view_run
 from holdfast.manage.stopping import unproven
+from holdfast.manage.together import Watched
 from holdfast.manage.vanished import refuse_vanished
 from holdfast.process.clock import boottime
 from holdfast.run.facts import State

@@ -11,7 +11,8 @@ import os
 from holdfast.errors import HoldfastError
 from holdfast.process import procfs
 from holdfast.process.identity import ProcessIdentity, hold_pid
-from holdfast.process.tree import STAMP, Member
+from holdfast.process.this_host import STAMP
+from holdfast.process.tree import Member
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,6 +18,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.process.identity import ProcessIdentity
 
+# In the environment of all that a run starts.
+STAMP = "HOLDFAST_RUN_ID"
+STAMP_HOME = "HOLDFAST_RUN_HOME"  # where that run is: HOLDFAST_HOME may be set to another
+
 
 class Place(Record):
     """What every identity that is captured or looked at here is compared with."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Self
 
-STAMP = "HOLDFAST_RUN_ID"
-STAMP_HOME = "HOLDFAST_RUN_HOME"  # where that run is: HOLDFAST_HOME may be set to another
 _CHILDREN = ("children",)  # of the reaper, nothing else is read
 _OUR_SHARE = 2  # of our descriptors a half; more are for pidfds alone
 

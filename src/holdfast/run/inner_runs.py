@@ -15,7 +15,7 @@ from holdfast.errors import HoldfastError
 from holdfast.lean import json_text
 from holdfast.process import procfs
 from holdfast.process.identity import ProcessIdentity
-from holdfast.process.tree import STAMP
+from holdfast.process.this_host import STAMP
 from holdfast.run.directory import RunDirectory
 
 TYPE_CHECKING = False

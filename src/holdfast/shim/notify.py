@@ -13,7 +13,7 @@ from holdfast.errors import HoldfastError
 from holdfast.lean import signal
 from holdfast.process.clock import wall_clock
 from holdfast.process.identity import ProcessIdentity
-from holdfast.process.tree import STAMP
+from holdfast.process.this_host import STAMP
 from holdfast.process.verdict import Verdict
 from holdfast.run.atomic_files import encode, write_all
 from holdfast.run.inner_runs import NOTICE_STAMP

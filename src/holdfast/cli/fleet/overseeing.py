@@ -15,9 +15,10 @@ from holdfast.fleet.reaching import sight_of
 from holdfast.fleet.remote import RemoteRun
 from holdfast.fleet.verdict import VerdictSource, judge
 from holdfast.manage.doctor.findings import Status
-from holdfast.manage.operations import run_steps, run_together
+from holdfast.manage.operations import run_steps
 from holdfast.manage.plaintext import printable
 from holdfast.manage.runs import Runs
+from holdfast.manage.together import run_together
 from holdfast.process.clock import seconds_of, wall_clock
 from holdfast.run.facts import State
 from holdfast.run.units import age

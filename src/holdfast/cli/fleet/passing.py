@@ -19,9 +19,10 @@ from holdfast.errors import HoldfastError, NoAnswer, NotFound, OtherNode, Unavai
 from holdfast.fleet.placer import NodeCall
 from holdfast.fleet.reaching import ask, look_steps, open_channel
 from holdfast.fleet.remote import RemoteRun
-from holdfast.manage.operations import run_steps, run_together
+from holdfast.manage.operations import run_steps
 from holdfast.manage.run import Run
 from holdfast.manage.runs import Runs
+from holdfast.manage.together import run_together
 from holdfast.run.names import is_glob
 
 TYPE_CHECKING = False

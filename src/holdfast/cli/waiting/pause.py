@@ -7,10 +7,10 @@ from holdfast.cli.text import streams
 from holdfast.errors import HoldfastError
 from holdfast.manage.changing.pausing import pause_run
 from holdfast.manage.choosing import GlobMeans
-from holdfast.manage.operations import run_together
 from holdfast.manage.plaintext import printable
 from holdfast.manage.runs import Runs
 from holdfast.manage.starting.launch import allow_fork
+from holdfast.manage.together import run_together
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

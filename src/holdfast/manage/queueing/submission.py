@@ -15,7 +15,7 @@ from holdfast.manage.queueing.values import OFF
 from holdfast.process import this_host
 from holdfast.process.clock import boottime, wall_clock
 from holdfast.process.identity import ProcessIdentity
-from holdfast.process.tree import STAMP
+from holdfast.process.this_host import STAMP
 from holdfast.run.directory import RunDirectory
 from holdfast.run.names import is_id
 from holdfast.run.queueing.disk import Queue

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from holdfast.manage.buffering import buffering_hint
 from holdfast.manage.info import examine_run
 from holdfast.manage.processes import look_at_processes
+from holdfast.manage.reading.buffering import buffering_hint
 from holdfast.manage.words.status_page import StatusFacts
 from holdfast.run.lifecycle import fold
 

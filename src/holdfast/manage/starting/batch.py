@@ -14,11 +14,12 @@ from holdfast.errors import (
     is_shortage,
     out_of_room,
 )
-from holdfast.manage.operations import room_for, together
+from holdfast.manage.operations import room_for
 from holdfast.manage.starting.config import layered, preset_names
 from holdfast.manage.starting.elsewhere import is_placed
 from holdfast.manage.starting.request import StartRequest
 from holdfast.manage.starting.start import start_run
+from holdfast.manage.together import together
 from holdfast.options import OPTIONS
 
 TYPE_CHECKING = False

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 
-from holdfast.process import cgroups
 from holdfast.record import Record
 
 _CONFIGURATIONS = ("/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd")
@@ -130,5 +129,7 @@ def _user() -> str:
 
 def _own_unit_path() -> str:
     """systemd's control group of this process: the named v1 hierarchy, else v2."""
+    from holdfast.process import cgroups
+
     paths = cgroups.paths_of(cgroups.text_of("self"))
     return paths.get("name=systemd") or paths.get(cgroups.V2) or ""

@@ -9,8 +9,7 @@ from holdfast.options import OPTIONS, WAITING, Option, Wanted, wanted_options
 from holdfast.process import this_host
 from holdfast.process.clock import wall_clock
 from holdfast.process.identity import ProcessIdentity
-from holdfast.process.this_host import absolute
-from holdfast.process.tree import STAMP, STAMP_HOME
+from holdfast.process.this_host import STAMP, STAMP_HOME, absolute
 from holdfast.record import Record
 from holdfast.run.checked_json import mismatch
 from holdfast.run.names import check_name, default_name, is_id

@@ -11,8 +11,7 @@ import os
 from holdfast.errors import HoldfastError, RunNotFound, Unavailable
 from holdfast.manage.starting.claiming import wait_for_given_id, wait_for_key, wait_for_name
 from holdfast.manage.starting.launch import start_shim
-from holdfast.process.this_host import absolute
-from holdfast.process.tree import STAMP_HOME
+from holdfast.process.this_host import STAMP_HOME, absolute
 from holdfast.run.claims import Claim
 from holdfast.run.crashpoints import crash_point, set_role
 from holdfast.run.directory import RunDirectory
@@ -284,9 +283,10 @@ def _private(path: str, flags: int) -> int:
 def _settle(home: Home, directory: RunDirectory) -> Steps[None]:
     """The command runs by now, or failed to: see that it is recorded, and keep house."""
     from holdfast.manage.removal.retention_due import tidy_when_due
-    from holdfast.manage.state import read_facts
 
     if not directory.lock_is_held():
+        from holdfast.manage.state import read_facts
+
         facts = read_facts(directory)
         if not facts.has_ended and facts.attempt.root is None and facts.queued is None:
             yield from _record_that_it_never_began(directory)

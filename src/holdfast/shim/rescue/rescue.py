@@ -17,7 +17,7 @@ import os
 from holdfast.errors import HoldfastError
 from holdfast.process import this_host
 from holdfast.process.context import own_context
-from holdfast.process.tree import STAMP, STAMP_HOME
+from holdfast.process.this_host import STAMP, STAMP_HOME
 from holdfast.process.verdict import Verdict
 from holdfast.run import conclusion
 from holdfast.run.crashpoints import crash_point
