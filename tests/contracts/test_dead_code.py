@@ -32,6 +32,7 @@ ALIVE = {
     "holdfast.manage.live.LiveChanges.unstarted": "the same",
     "holdfast.manage.words.views.Row.urgency": "the same",
     "holdfast.lean.__all__": "what `import *` takes",
+    "holdfast.importing.CompiledFinder.find_spec": "asked by Python for each module",
     "holdfast.fleet.library.find": "by name: manage/starting/elsewhere.py",
     "holdfast.fleet.library.open_fleet": "by name: manage/starting/elsewhere.py",
     "holdfast.fleet.library.wait_steps": "by name: manage/starting/elsewhere.py",

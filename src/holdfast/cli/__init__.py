@@ -11,6 +11,7 @@ import gc
 import os
 import sys
 
+from holdfast import importing  # noqa: F401 - first: it finds what is imported below
 from holdfast.cli.arguments.fast_args import read_quickly
 from holdfast.cli.text import streams
 from holdfast.errors import (

@@ -23,6 +23,7 @@ if os.fork():
 sys.path.append(sys.argv[1])
 """
 RUN_SHIM = """try:
+    import holdfast.importing
     from holdfast.shim.main import run_shim
 except BaseException as error:
     from holdfast.run.last_words.crash_note import leave_note
