@@ -1,7 +1,8 @@
 """Modules on the launch path import nothing that costs a launch.
 
 Each is imported alone, by an interpreter that has loaded nothing else (`-I -S`: no site, no
-user packages), so what is in sys.modules was pulled in by the module.
+user packages), so what is in sys.modules was pulled in by the module. At the end, what the
+processes of a real start have loaded when they leave.
 """
 
 from __future__ import annotations
@@ -12,6 +13,10 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from holdfast import Runs
+from tests.support.running import run_of
+from tests.support.waiting import eventually
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -46,6 +51,7 @@ NEED_MORE = {
 LAUNCH_PATH = [
     "__init__",
     "errors",
+    "importing",
     "lean",
     "options",
     "record",
@@ -138,3 +144,94 @@ def test_the_check_sees_a_planted_import(costly, tmp_path):
     (tmp_path / "planted_inner.py").write_text(f"import {costly}\n")
     (tmp_path / "planted.py").write_text("import planted_inner\n")
     assert costly in _costly_imports(tmp_path, "planted")
+
+
+# What a real start loads: the launcher, and the shim of a run that is looked at, then stopped.
+DUMP_AT_EXIT = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+folder, sys.argv[1:] = sys.argv[2], ["run", "-n", "one", *sys.argv[3:]]
+leave = os._exit
+
+def leave_a_list(code):
+    who = "shim" if "holdfast.shim.main" in sys.modules else "launcher"
+    if who == "launcher" and "holdfast.cli.text.start_text" not in sys.modules:
+        leave(code)  # the process between the two
+    loaded = "\\n".join(sorted(sys.modules))
+    fd = os.open(f"{folder}/{who}.new", os.O_WRONLY | os.O_CREAT, 0o600)
+    os.write(fd, loaded.encode())
+    os.rename(f"{folder}/{who}.new", f"{folder}/{who}")
+    leave(code)
+
+os._exit = leave_a_list
+from holdfast.cli import program
+program()
+"""
+OF_OTHER_LAUNCHES = {
+    *("argparse", "heapq", "json", "re", "signal", "socket", "tomllib"),
+    "holdfast.manage.index",
+    "holdfast.manage.listing",
+    "holdfast.manage.starting.added_words",
+    "holdfast.manage.starting.batch",
+    "holdfast.manage.starting.config_file",
+    "holdfast.manage.starting.option_values",
+    "holdfast.manage.together",
+    "holdfast.process.proc_files",
+    "holdfast.process.tree",
+}
+# Of options that few runs have, and of what happens to few.
+OF_OTHER_RUNS = (
+    *("binascii", "heapq", "json", "signal", "socket"),
+    "holdfast.agents",
+    "holdfast.cli",
+    "holdfast.fleet",
+    "holdfast.manage",
+    "holdfast.run.queueing",
+    "holdfast.run.units",
+    "holdfast.run.usage.budget",
+    "holdfast.shim.adjusting",
+    "holdfast.shim.adopt",
+    "holdfast.shim.notify",
+    "holdfast.shim.passing",
+    "holdfast.shim.pausing",
+    "holdfast.shim.pty",
+    "holdfast.shim.rescue.rescue",
+    "holdfast.shim.rescue.spawn",
+    "holdfast.shim.survivors",
+    "holdfast.shim.takeover",
+    "holdfast.shim.waiting",
+    "holdfast.shim.watching",
+)
+OF_SAMPLES = ("holdfast.process.sampling.sampler", "holdfast.run.anomalies", "holdfast.run.trace")
+
+
+def _start(tmp_path: Path, *words: str) -> None:
+    command = [sys.executable, "-I", "-S", "-c", DUMP_AT_EXIT, str(SOURCE), str(tmp_path), *words]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+
+
+def _modules(tmp_path: Path, who: str) -> set[str]:
+    eventually((tmp_path / who).exists, why=f"the {who} has told what it loaded")
+    return set((tmp_path / who).read_text().splitlines())
+
+
+def _below(modules: set[str], names: tuple[str, ...]) -> set[str]:
+    return {one for one in modules if one in names or one.startswith(tuple(f"{n}." for n in names))}
+
+
+def test_a_launcher_and_an_ordinary_shim_load_what_they_need(tmp_path):
+    _start(tmp_path, "sleep", "60")
+    trace = Path(run_of("one").directory.trace_path)
+    eventually(trace.exists, why="it is sampled")
+    Runs().get("one").stop()
+    assert not OF_OTHER_LAUNCHES & _modules(tmp_path, "launcher")
+    shim = _modules(tmp_path, "shim")
+    assert _below(shim, OF_SAMPLES)
+    assert not _below(shim, OF_OTHER_RUNS)
+
+
+def test_what_measures_is_not_loaded_for_a_run_that_was_never_seen_alive(tmp_path):
+    _start(tmp_path, "true")
+    shim = _modules(tmp_path, "shim")
+    was_seen = Path(run_of("one").directory.trace_path).exists()
+    assert bool(_below(shim, OF_SAMPLES)) == was_seen

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import gc
 import os
+import select
 import sys
 
 from holdfast.lean import read_json, signal
 from holdfast.options import OPTIONS
-from holdfast.process import libc
+from holdfast.process import libc, this_host
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.oom import OomWatch
 from holdfast.run.crashpoints import crash_point, set_role
@@ -31,7 +32,14 @@ if TYPE_CHECKING:
 READY = b"!"
 _LONGEST_REASON = 300
 _EXEC_SECONDS = 0.05  # that the exec may take before the shim goes on loading
+_BRIEF_SECONDS = 1.0  # that a shim may live on after a command which was over at once
 
+# What comes next for a run whose command was let go, with what these need.
+_AHEAD = (
+    *("holdfast.process.tree", "holdfast.run.inner_runs", "holdfast.shim.attempt"),
+    *("holdfast.shim.reaper", "holdfast.shim.restarts", "holdfast.shim.supervisor"),
+    *("holdfast.shim.control", "holdfast.shim.wiring"),
+)
 # What a console script and the command line load. A shim that needs one of them loads it again.
 _OF_THE_LAUNCHER = (
     *("argparse", "collections", "contextlib", "copyreg", "enum", "functools", "gettext"),
@@ -132,13 +140,31 @@ def supervise(supervisor: Supervisor, *, after_seconds: float = 0.0) -> None:
     loop.on_signal(signal.SIGTERM, supervisor.signalled)
     if after_seconds:
         loop.turn(after_seconds)
-    _forget_the_launcher()
+    if not _is_brief(supervisor):
+        _forget_the_launcher()
     from holdfast.shim.wiring import equip
 
     supervisor.on_waiting.append(_settle)
     equip(supervisor)
-    supervisor.add_watchers([_settle])
+    supervisor.add_watchers([lambda: _settle_unless_brief(supervisor)])
     loop.run()
+
+
+def load_ahead(job_fd: int) -> None:
+    """While there is no job: who we are, and what the job will need, in the order of its needs.
+
+    A job waits for no more than one of them. What fails here fails again where it is told.
+    """
+    poll = select.poll()
+    poll.register(job_fd, select.POLLIN)
+    try:
+        this_host.place()
+        for name in _AHEAD:
+            if poll.poll(0):
+                return
+            __import__(name)
+    except Exception:  # noqa: BLE001 - such as a want of descriptors
+        return
 
 
 def load_all() -> None:
@@ -151,13 +177,28 @@ def load_all() -> None:
 def _load_the_end() -> None:
     """An upgrade may replace the files during a run: what ends it is loaded before."""
     from holdfast.run import signal_log  # noqa: F401
-    from holdfast.shim import ending, stopping, succession  # noqa: F401
+    from holdfast.shim import ending, requests, stopping, succession  # noqa: F401
+    from holdfast.shim.rescue import neighbours  # noqa: F401
+
+
+def _is_brief(supervisor: Supervisor) -> bool:
+    """Whether the command has ended already: what a long life needs is not worth its time then."""
+    root = supervisor.attempt.root
+    return root is not None and root.has_exited()
+
+
+def _settle_unless_brief(supervisor: Supervisor) -> None:
+    if _is_brief(supervisor):  # it may live on in another process, or be started again
+        supervisor.loop.after("settle", _BRIEF_SECONDS, _settle)
+    else:
+        _settle()
 
 
 def _settle() -> None:
     """The command runs, and the launcher has been told: nothing waits for the shim now."""
     if gc.isenabled():
         return  # at an earlier attempt; this one may be over before it is looked at
+    _forget_the_launcher()
     _load_the_end()
     _strip_code()
     # What is loaded stays: the collector need not look at it, nor unshare its pages. Where it

@@ -10,9 +10,10 @@ import os
 from holdfast.errors import HoldfastError
 from holdfast.process import procfs
 from holdfast.process.clock import boottime
+from holdfast.process.sampling.figures import USAGE
 from holdfast.process.workload.finder import WorkloadFinder
 from holdfast.process.workload.programs import base, is_shell, wrapper_of
-from holdfast.process.workload.resolution import Resolution, Sought
+from holdfast.process.workload.resolution import Resolution, ResolutionKind, Sought
 from holdfast.run.events import Kind
 from holdfast.run.redaction import redact_argv
 from holdfast.wrappers import SHELLS
@@ -111,6 +112,8 @@ class Observer:
         self._take_sample()
 
     def _take_sample(self) -> None:
+        if self._has_nothing_to_measure():
+            return
         if self._finder is not None and self._supervisor.spec.wanted.sample_interval_seconds:
             self._measuring().sample(self._members, self._finder.resolution)
 
@@ -195,12 +198,33 @@ class Observer:
         """The root or workload ended and is not reaped yet: /proc still shows its CPU time."""
         self._looks = len(EARLY_LOOKS_SECONDS)
         self.look()
-        if self._finder is not None:
+        if self._finder is not None and not self._has_nothing_to_measure():
             self._measuring().sample(self._members, self._finder.resolution, full=True)
 
     def usage(self) -> dict[str, Any] | None:
-        """The contract's `usage`, as far as it was measured."""
-        return self._measuring().usage(self._finder.resolution if self._finder else None)
+        """The contract's `usage`; None: nothing was measured."""
+        usage: dict[str, Any]
+        if self._has_nothing_to_measure():
+            usage = dict.fromkeys(USAGE)
+        else:
+            usage = self._measuring().usage()
+        used = self._supervisor.root_usage
+        # The kernel's own count for the root is the workload's only where they are one.
+        if used is not None and self._is_direct():
+            usage["cpu_seconds"] = max(usage["cpu_seconds"] or 0.0, used.cpu_seconds)
+            if used.peak_rss_bytes is not None:
+                usage["peak_rss_bytes"] = max(usage["peak_rss_bytes"] or 0, used.peak_rss_bytes)
+        return usage if any(value is not None for value in usage.values()) else None
+
+    def _is_direct(self) -> bool:
+        finder = self._finder
+        return finder is not None and finder.resolution.kind is ResolutionKind.DIRECT
+
+    def _has_nothing_to_measure(self) -> bool:
+        """Whether it ended before it was seen. What measures is not even loaded for that."""
+        if self._meter is not None or self._members:
+            return False
+        return not os.path.exists(self._supervisor.directory.trace_path)  # of an earlier shim
 
     def _can_see(self) -> bool:
         """Whether /proc can be read at all: what it does not show then is not gone."""

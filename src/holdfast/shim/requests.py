@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
-
 from holdfast.errors import HoldfastError
 from holdfast.process.signals import parse_signal
 from holdfast.run.outcomes import StopCause
@@ -90,6 +88,8 @@ class Requests:
         client.answer({"ok": True, "fate": fate})
 
     def _send(self, client: Client, request: dict[str, Any]) -> None:
+        import binascii
+
         data = binascii.a2b_base64(request["base64"])
         if self._terminal is not None:
             refused = self._terminal.write(data)

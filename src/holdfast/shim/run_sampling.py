@@ -11,7 +11,6 @@ import os
 from holdfast.process.clock import boottime, wall_clock
 from holdfast.process.oom import own_score
 from holdfast.process.sampling.sampler import Sampler
-from holdfast.process.workload.resolution import ResolutionKind
 from holdfast.run.anomalies.rule import UNCHANGED_SINCE, Context
 from holdfast.run.anomalies.watch import SETTLED_ROWS, AnomalyWatch
 from holdfast.run.atomic_files import append_line, read_lines
@@ -138,16 +137,9 @@ class Measuring:
         if failed is not None:
             self._supervisor.journal.record(Kind.FAULT, where="trace", error=failed)
 
-    def usage(self, resolution: Resolution | None) -> dict[str, Any] | None:
-        """The contract's `usage`; None: nothing was measured."""
-        usage = self._peaks.usage()
-        used = self._supervisor.root_usage
-        # The kernel's own count for the root is the workload's only where they are one.
-        if used is not None and resolution is not None and resolution.kind is ResolutionKind.DIRECT:
-            usage["cpu_seconds"] = max(usage["cpu_seconds"] or 0.0, used.cpu_seconds)
-            if used.peak_rss_bytes is not None:
-                usage["peak_rss_bytes"] = max(usage["peak_rss_bytes"] or 0, used.peak_rss_bytes)
-        return usage if any(value is not None for value in usage.values()) else None
+    def usage(self) -> dict[str, Any]:
+        """The contract's `usage`, as far as it was sampled."""
+        return self._peaks.usage()
 
     def _quiet_seconds(self, now: float) -> float:
         size = self._supervisor.log_size()

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from holdfast.errors import is_shortage
 from holdfast.options import WATCHED
-from holdfast.run.queueing.plan import MOST_PRIORITY
 from holdfast.shim.control import ControlServer
-from holdfast.shim.requests import Requests
-from holdfast.shim.rescue.neighbours import VERB, Neighbours
 from holdfast.shim.stdio import LogSize
 
 TYPE_CHECKING = False
@@ -18,10 +15,14 @@ if TYPE_CHECKING:
     from holdfast.options import Wanted
     from holdfast.shim.control import Client
     from holdfast.shim.pty.terminal import Terminal
+    from holdfast.shim.requests import Requests
+    from holdfast.shim.rescue.neighbours import Neighbours
     from holdfast.shim.supervisor import Supervisor
     from holdfast.shim.watching.agent_watch import AgentWatch
     from holdfast.shim.watching.output_watch import OutputWatch
     from holdfast.shim.watching.watchers import Watcher
+
+_JOIN_SECONDS = 0.02  # a run that is over by then needs no neighbour
 
 
 def equip(supervisor: Supervisor) -> None:
@@ -33,27 +34,77 @@ def equip(supervisor: Supervisor) -> None:
 
 def serve(supervisor: Supervisor) -> None:
     """Open the control socket; the loop answers."""
-    requests = Requests(supervisor)
+    terminal = None
     if supervisor.spec.pty:
         terminal = _terminal(supervisor)
-        requests.serve_terminal(terminal)
         supervisor.after_ending.append(terminal.part)
         supervisor.after_release.append(terminal.say_last_words)
-    neighbours = Neighbours(supervisor)
-    requests.verbs[VERB] = neighbours.told
-    server = ControlServer(supervisor.loop, supervisor.directory.path, requests.handle)
-    supervisor.on_running.append(neighbours.begin)
+    company = _Company(supervisor, terminal)
+    server = ControlServer(supervisor.loop, supervisor.directory.path, company.handle)
+    supervisor.on_running.append(company.begin)
     if supervisor.spec.waits is not None:
-        _serve_waiting(supervisor, requests, neighbours)
-    supervisor.after_ending.append(neighbours.close)
+        supervisor.on_waiting.append(company.begin)
+    supervisor.after_ending.append(company.close)
     supervisor.journal.publish = server.publish
     supervisor.after_ending.append(server.close)
 
 
-def _serve_waiting(supervisor: Supervisor, requests: Requests, neighbours: Neighbours) -> None:
+class _Company:
+    """Others that a shim has to do with: who asks it, and the neighbour that it watches.
+
+    What that needs is loaded for the first request or a moment after the start (`main.py` loads it
+    earlier where a run goes on): a run that is over by then needs neither.
+    """
+
+    def __init__(self, supervisor: Supervisor, terminal: Terminal | None) -> None:
+        self._supervisor, self._terminal = supervisor, terminal
+        self._requests: Requests | None = None
+        self._neighbours: Neighbours | None = None
+
+    def handle(self, client: Client, verb: str, request: dict[str, Any]) -> None:
+        if self._requests is None:
+            self._requests = self._make_requests()
+        self._requests.handle(client, verb, request)
+
+    def begin(self) -> None:
+        """The run has begun: find a neighbour soon, and become one."""
+        supervisor = self._supervisor
+        supervisor.loop.after(
+            "join neighbours", _JOIN_SECONDS, lambda: supervisor.until_done(self._join)
+        )
+
+    def close(self) -> None:
+        """Our run is over."""
+        self._supervisor.loop.cancel("join neighbours")
+        if self._neighbours is not None:
+            self._neighbours.close()
+
+    def _join(self) -> None:
+        self._ring().join()
+
+    def _ring(self) -> Neighbours:
+        if self._neighbours is None:
+            from holdfast.shim.rescue.neighbours import Neighbours
+
+            self._neighbours = Neighbours(self._supervisor)
+        return self._neighbours
+
+    def _make_requests(self) -> Requests:
+        from holdfast.shim.requests import Requests
+        from holdfast.shim.rescue.neighbours import VERB
+
+        requests = Requests(self._supervisor)
+        if self._terminal is not None:
+            requests.serve_terminal(self._terminal)
+        requests.verbs[VERB] = self._ring().told
+        if self._supervisor.spec.waits is not None:
+            _serve_waiting(self._supervisor, requests)
+        return requests
+
+
+def _serve_waiting(supervisor: Supervisor, requests: Requests) -> None:
     from holdfast.run.queueing.waking import VERB as TURN
 
-    supervisor.on_waiting.append(neighbours.begin)
     requests.verbs[TURN] = lambda client, _request: _take_turn(supervisor, client)
     requests.verbs["requeue"] = lambda client, request: _move(supervisor, client, request)
 
@@ -65,6 +116,8 @@ def _take_turn(supervisor: Supervisor, client: Client) -> None:
 
 
 def _move(supervisor: Supervisor, client: Client, request: dict[str, Any]) -> None:
+    from holdfast.run.queueing.plan import MOST_PRIORITY
+
     priority = request.get("priority")
     if priority is not None and (type(priority) is not int or abs(priority) > MOST_PRIORITY):
         raise ValueError("priority is not a number that a queue has")

@@ -70,6 +70,9 @@ def prefork_shim() -> None:
 
     def job() -> Sequence[str]:
         os.close(job_write)
+        from holdfast.shim.main import load_ahead
+
+        load_ahead(job_read)
         with open(job_read, "rb") as pipe:
             words: list[str] = read_json(pipe.read().decode() or "[]")
         return words

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.shim.supervisor import Supervisor
 
 VERB = "neighbour"  # of the request by which a shim tells that it has come up
-_SETTLED_SECONDS = 0.02  # a run that is over by then needs no neighbour
+_NEXT_SECONDS = 0.02  # between the looks at some dead ones and the next
 _AT_ONCE = 4  # dead ones that are looked at in one turn of the loop
 _MOST_LOOKS = 64  # markers that a reboot left are not walked without end
 _MOST_TOLD = 8
@@ -47,13 +47,13 @@ class Neighbours:
         self._watched_id: str | None = None
         self._fd = -1
         self._rescue: Rescue | None = None
-        self._has_begun = self._is_over = False
+        self._has_joined = self._is_over = False
 
-    def begin(self) -> None:
-        """The run has begun: find a neighbour soon, and become one."""
-        if not self._has_begun:
-            self._has_begun = True
-            self._loop.after("join neighbours", _SETTLED_SECONDS, self._join)
+    def join(self) -> None:
+        """The run has begun: find a neighbour, and become one; once."""
+        if not self._has_joined:
+            self._has_joined = True
+            self._join()
 
     def told(self, client: Client, _request: dict[str, Any]) -> None:
         """Another shim has come up."""
@@ -106,7 +106,7 @@ class Neighbours:
                 self._loop.after("neighbour", _SHORTAGE_SECONDS, self.pick)
                 return
         if todo and not self._is_over:
-            self._loop.after("neighbour", _SETTLED_SECONDS, lambda: self._walk(todo))
+            self._loop.after("neighbour", _NEXT_SECONDS, lambda: self._walk(todo))
 
     def _watch(self, run_id: str) -> bool:
         """Whether that run has a shim, which we watch now."""
