@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.launch import Bar, interpreter
 from holdfast import Runs
 
 SMALLEST_PART_OF_GREP = 0.5  # of its throughput, for plain text
@@ -72,6 +73,7 @@ def main() -> int:
     args = parser.parse_args()
     if args.quick:
         args.megabytes, args.rounds, args.writes, args.flood = 512, 3, 100, 100
+    print(interpreter(), flush=True)
     missed: list[str] = []
     with tempfile.TemporaryDirectory(prefix="holdfast-logs-") as directory:
         os.environ["HOLDFAST_HOME"] = f"{directory}/home"
@@ -232,8 +234,10 @@ def measure_flood(directory: Path, size: int, rounds: int) -> list[str]:
         print(f"{name:<28}{size / 1e6 / statistics.median(values):8.0f} MB/s of {size >> 20} MB")
     theirs, ours = seconds.values()
     part = statistics.median(one / other for one, other in zip(theirs, ours, strict=True))
-    print(f"throughput of tail -f, times: {part:.2f} (at least {SMALLEST_PART_OF_TAIL})")
-    return ["following a flood"] if part < SMALLEST_PART_OF_TAIL else []
+    what = f"`logs -f` of {size >> 20} MB, throughput of tail -f"
+    bar = Bar(what, part, SMALLEST_PART_OF_TAIL, "x", at_least=True)
+    print(bar)
+    return [] if bar.is_met else ["following a flood"]
 
 
 if __name__ == "__main__":

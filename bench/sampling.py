@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import psutil
 
-from bench.launch import cpu_seconds, sleepers, stage
+from bench.launch import Bar, cpu_seconds, interpreter, sleepers, stage
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.sampling.sampler import Sampler
 from holdfast.process.tree import Tree
@@ -174,7 +174,7 @@ def watch_runs() -> list[str]:
         percent = measure_runs(count, interval, seconds)
         what = f"CPU of {count} runs sampled every {interval} s"
         a_look = percent * 10 * float(interval) / count
-        print(f"{what}: {percent:.2f} % of a core (at most {bar:g}), {a_look:.2f} ms a look")
+        print(f"{Bar(what, percent, bar, '% of a core')}, {a_look:.2f} ms a look", flush=True)
         if percent > bar:
             missed.append(f"{what}: {percent:.2f} %, not {bar:g} %")
     return missed
@@ -187,6 +187,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=0, help="0: fewer for larger trees")
     parser.add_argument("--only", choices=["trees", "runs"], help="one part alone")
     options = parser.parse_args(arguments)
+    print(interpreter(), flush=True)
     missed = []
     if options.only in (None, "runs"):
         missed += watch_runs()

@@ -13,7 +13,7 @@ import signal
 import sys
 from pathlib import Path
 
-from bench.launch import ROOT, Stage, stage
+from bench.launch import ROOT, Stage, interpreter, stage
 from bench.scale import active, ended
 from bench.scale.cost import Figure
 
@@ -29,6 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     place = chosen.directory or (MEMORY_DISK if os.access(MEMORY_DISK, os.W_OK) else None)
     signal.signal(signal.SIGTERM, _leave)  # what was started is stopped, and the homes are removed
     compileall.compile_dir(ROOT / "src", quiet=2)
+    print(interpreter(), flush=True)
     figures: list[Figure] = []
     wrong: list[str] = []
     for measure in (_ended, _active):

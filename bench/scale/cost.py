@@ -32,8 +32,10 @@ class Figure(NamedTuple):
 
     def __str__(self) -> str:
         bar = "" if self.limit is None else f"(at most {self.limit:g})"
-        met = "" if self.is_met else "  MISSED"
-        return f"{self.what:<56}{self.value:>9.2f} {self.unit:<12}{bar}{met}{self.note}".rstrip()
+        met = "met" if self.is_met else "MISSED"
+        word = "" if self.limit is None else met
+        row = f"{word:<7}{self.what:<56}{self.value:>9.2f} {self.unit:<12}{bar}{self.note}"
+        return row.rstrip()
 
 
 class Cost(NamedTuple):
