@@ -22,6 +22,7 @@ from bench.faults import scenes
 from bench.faults.trials import AT_RANDOM, Fault
 from tests.support.crash_trials import CrashTrial, crash_trials
 from tests.support.kernel_lab import Place, run_in
+from tests.support.queue_trials import crowd_trials
 from tests.support.trials import KINDS, Violation, trial
 
 CRASH = "crash point"
@@ -83,7 +84,7 @@ def _report(done: Counter[str], wrong: Counter[str], seconds: float) -> None:
 
 def _jobs(quick: bool, seed: int) -> Iterator[Job]:
     rng = random.Random(seed)
-    crashes = list(crash_trials())
+    crashes = [*crash_trials(), *crowd_trials()]
     if quick:
         crashes = rng.sample(crashes, QUICK_CRASHES)
     for crash in crashes:

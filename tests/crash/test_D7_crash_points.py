@@ -6,12 +6,14 @@ import pytest
 
 from holdfast.run.crashpoints import POINTS
 from tests.support.crash_trials import crash_trials
+from tests.support.queue_trials import crowd_trials
 from tests.support.trials import trial
 
 TRIALS = list(crash_trials())
+CROWDED = [pytest.param(crash, marks=pytest.mark.faults) for crash in crowd_trials()]
 
 
-@pytest.mark.parametrize("crash", TRIALS, ids=lambda crash: crash.name)
+@pytest.mark.parametrize("crash", [*TRIALS, *CROWDED], ids=lambda crash: crash.name)
 def test_D7_dies_at(crash, tmp_path):
     with trial(tmp_path / "trial") as one:
         crash.run(one)

@@ -111,7 +111,7 @@ def ended(trial: Trial, crash_at: str) -> None:
     """The shim dies on the way from its start to an ending of the workload's own."""
     trial.start(crash_at=crash_at)
     trial.gate.touch()
-    _until_dead_or_over(trial)
+    until_dead_or_over(trial)
 
 
 def stopped(trial: Trial, crash_at: str) -> None:
@@ -119,14 +119,14 @@ def stopped(trial: Trial, crash_at: str) -> None:
     trial.start(crash_at=crash_at)
     _began(trial)
     trial.stop()
-    _until_dead_or_over(trial)
+    until_dead_or_over(trial)
 
 
 def restarted(trial: Trial, crash_at: str) -> None:
     """The shim dies between two attempts."""
     trial.gate.touch()
     trial.start("--restart", "on-failure:1", crash_at=crash_at)
-    _until_dead_or_over(trial)
+    until_dead_or_over(trial)
 
 
 def _orphaned(trial: Trial, *options: object) -> None:
@@ -140,7 +140,7 @@ def adopted(trial: Trial, crash_at: str) -> None:
     _orphaned(trial)
     trial.holdfast("recover", crash_at=crash_at)
     trial.gate.touch()
-    _until_dead_or_over(trial)
+    until_dead_or_over(trial)
 
 
 def stopped_by_an_adopter(trial: Trial, crash_at: str) -> None:
@@ -201,21 +201,21 @@ def _budget(trial: Trial, tokens: int) -> tuple[object, ...]:
 def spent(trial: Trial, crash_at: str) -> None:
     """The shim dies when a budget is used up, before it acts on that."""
     trial.start(*_budget(trial, 5), crash_at=crash_at)
-    _until_dead_or_over(trial)
+    until_dead_or_over(trial)
 
 
 def spent_by_an_adopter(trial: Trial, crash_at: str) -> None:
     """The adopter does."""
     _orphaned(trial, *_budget(trial, 100))
     trial.holdfast("recover", crash_at=crash_at)
-    _until_dead_or_over(trial)
+    until_dead_or_over(trial)
 
 
 def queued(trial: Trial, crash_at: str) -> None:
     """The shim of a run in a queue dies on its way to its start."""
     trial.start("-Q", "main", "--needs-memory", "1M", crash_at=crash_at)
     trial.gate.touch()
-    _until_dead_or_over(trial)
+    until_dead_or_over(trial)
 
 
 def queued_again(trial: Trial, crash_at: str) -> None:
@@ -227,7 +227,7 @@ def queued_again(trial: Trial, crash_at: str) -> None:
     trial.holdfast("queue", "unpause", "main")
     trial.holdfast("recover", crash_at=crash_at)
     trial.gate.touch()
-    _until_dead_or_over(trial)
+    until_dead_or_over(trial)
 
 
 def rescued(trial: Trial, crash_at: str) -> None:
@@ -284,7 +284,8 @@ def _is_over(trial: Trial) -> bool:
     return bool(trial.events("ended")) and run is not None and not run.directory.lock_is_held()
 
 
-def _until_dead_or_over(trial: Trial) -> None:
+def until_dead_or_over(trial: Trial) -> None:
+    """What a drive ends with."""
     eventually(
         lambda: trial.crashed or _is_over(trial) or trial.subject() is None,
         timeout=30,

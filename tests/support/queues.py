@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,7 +46,12 @@ def names_in(path: Path) -> list[str]:
 
 def most_at_once(path: Path) -> int:
     """How many ran at the same time, at most."""
-    changes = [change for one in told_in(path) for change in ((one.begin_ns, 1), (one.end_ns, -1))]
+    return overlap(told_in(path))
+
+
+def overlap(told: Iterable[Told]) -> int:
+    """The same, of those."""
+    changes = [change for one in told for change in ((one.begin_ns, 1), (one.end_ns, -1))]
     count = most = 0
     for _, change in sorted(changes):
         count += change

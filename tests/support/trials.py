@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,8 @@ WRONG_SIGNAL = "wrong signals"
 INVENTED = "invented endings"
 LOST_OUTPUT = "lost output"
 BLOCKED = "names left blocked"
-KINDS = (WRONG_SIGNAL, INVENTED, LOST_OUTPUT, BLOCKED)
+QUEUE = "queue: over the limit, twice, lost"
+KINDS = (WRONG_SIGNAL, INVENTED, LOST_OUTPUT, BLOCKED, QUEUE)
 
 
 class Trial:
@@ -75,6 +76,7 @@ class Trial:
         self.environment: dict[str, str] = {}
         self.struck: set[int] = set()  # signals that the trial itself sent to the workload
         self.was_stopped = False
+        self.judges: list[Callable[[], None]] = []  # of what else was started
         self.is_forgotten = False  # the subject was removed or replaced: nothing to compare with
         self._bystanders = [
             subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL) for _ in range(2)
@@ -214,6 +216,8 @@ class Trial:
                 self._judge_run(run_id)
             self._judge_output()
         self._judge_name()
+        for judge in self.judges:
+            judge()
         return info
 
     def _judge_run(self, run_id: str) -> None:

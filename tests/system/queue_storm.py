@@ -19,6 +19,7 @@ from holdfast.process.signals import send_signal
 from holdfast.run.directory import RunDirectory
 from holdfast.run.events import Kind
 from holdfast.run.lifecycle import fold
+from holdfast.run.queueing.disk import Queue
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,7 +48,7 @@ def storm(home: Path, *, runs: int, limit: int, submitters: int, kills: int, see
     """Submit, kill and recover until every run has ended.
 
     Nothing is admitted before a half of the runs is there, and of those to be killed: so there is
-    always somebody who waits.
+    always somebody who waits. If none is to be killed, before all are there.
     """
     library, told = Runs(str(home)), home / "told"
     change_queue(library.home, QUEUE, limit=limit, paused=True)
@@ -63,6 +64,9 @@ def storm(home: Path, *, runs: int, limit: int, submitters: int, kills: int, see
             if number == kills // 2:
                 change_queue(library.home, QUEUE, paused=False)
             killed += _kill_the_next(library, rng, runs)
+        if not kills:
+            _wait_for_so_many_in_line(library, runs)
+            change_queue(library.home, QUEUE, paused=False)
         for sender in senders:
             assert sender.wait(110) == 0
     finally:
@@ -97,6 +101,11 @@ def _are_over(library: Runs, runs: int) -> bool:
 
 def _wait_for_so_many(library: Runs, count: int) -> None:
     eventually(lambda: len(library.home.run_ids()) >= count, 110, f"{count} are submitted")
+
+
+def _wait_for_so_many_in_line(library: Runs, count: int) -> None:
+    line = Queue(library.home, QUEUE).waiting
+    eventually(lambda: len(line()) >= count, 110, f"{count} wait")
 
 
 def _kill_the_next(library: Runs, rng: random.Random, runs: int) -> bool:

@@ -222,8 +222,10 @@ def _became(before: RunView, sent_before: int, is_ours: bool) -> Recovered | Non
     """What the adopter made of it: it was ready, or gone, before this look. None: one that another
     recovery started at the same time supervises it."""
     view = view_run(before.directory, since=before, members=False)
+    if not view.facts.has_ended and not view.directory.lock_is_held():
+        view = view_run(before.directory, since=view, members=False)  # it may have ended since
     action = _action(view, before.facts)
-    if action in (Action.ADOPTED, Action.RESTARTED) and not is_ours:
+    if action in (Action.ADOPTED, Action.RESTARTED, Action.WAITING) and not is_ours:
         return None
     sent = view.directory.read_signals()[sent_before:]
     delivered = sum(1 for row in sent if row.get("fate") == "delivered")
