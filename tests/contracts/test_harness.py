@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -165,3 +166,34 @@ def test_the_command_line_fixture_reports_bytes_and_exit_code(holdfast):
     assert done.raw.decode() == done.stdout
     with pytest.raises(AssertionError, match="not 99"):
         holdfast("--no-such-option-exists", expect=99)
+
+
+def _single_users(sources: dict[str, str]) -> dict[str, list[str]]:
+    """Modules of support/ that one test file alone imports: they belong beside it."""
+    found = {}
+    for module in (Path(name).stem for name in sources if name.startswith("support/")):
+        asked = re.compile(rf"\btests\.support\.{module}\b|tests\.support import .*\b{module}\b")
+        users = [name for name, text in sources.items() if asked.search(text)]
+        if len(users) == 1 and not users[0].startswith("support/"):
+            found[module] = users
+    return found
+
+
+def test_a_support_module_has_several_users():
+    files = [path for folder in (TESTS, TESTS.parent / "bench") for path in folder.rglob("*.py")]
+    texts = {
+        str(path.relative_to(TESTS) if path.is_relative_to(TESTS) else path): path.read_text()
+        for path in files
+    }
+    assert _single_users(texts) == {}
+
+
+def test_a_support_module_with_one_user_is_noticed():
+    planted = {
+        "support/a.py": "",
+        "support/b.py": "from tests.support.c import x",
+        "support/c.py": "",
+        "unit/test_x.py": "from tests.support.a import y\nfrom tests.support import b",
+        "unit/test_y.py": "from tests.support import b",
+    }
+    assert _single_users(planted) == {"a": ["unit/test_x.py"]}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fleet.fleet_world import Submitter, World
 from tests.support.features import needs
-from tests.support.fleet_world import Submitter, World
 from tests.support.places import USERS, uid_of
 
 

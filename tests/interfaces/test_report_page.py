@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.run.events import Kind
-from tests.support.chromium import Page, a_page
+from tests.interfaces.chromium import Page, a_page
 from tests.support.features import needs
 from tests.support.report_scenes import (
     ended,
