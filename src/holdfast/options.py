@@ -131,6 +131,13 @@ option(
 )
 option("pty", FLAG, START, "run it on a terminal of its own, for attach and send")
 option("worktree", TEXT, START, "run in a git worktree of that branch", metavar="BRANCH")
+option(
+    "worktree_setup",
+    TEXT,
+    START,
+    "shell command that is run in the new worktree before CMD; if it fails, CMD is not started",
+    metavar="CMD",
+)
 option("agent", AGENT, START, "which agent it is: a name, auto (default) or none")
 
 # What it waits for before it starts. The spec keeps that as `waits`.

@@ -26,6 +26,7 @@ OWNERS = {
         "manage/starting/launch.py",
         "shim/rescue/spawn.py",
         "shim/child.py",
+        "shim/setup.py",  # the setup of a worktree, below the child that becomes the command
         "shim/notify.py",  # the program of --notify
         "manage/worktrees/git.py",  # git
         "manage/doctor/checks.py",  # tries what this machine can do
@@ -35,6 +36,7 @@ OWNERS = {
     "exec": {
         "manage/starting/launch.py",
         "shim/child.py",
+        "shim/setup.py",
         "cli/guard.py",
         "cli/fleet/attaching.py",  # becomes ssh
     },

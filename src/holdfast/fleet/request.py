@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 START, RESUME, RERUN = "start", "resume", "rerun"
-_OF_THE_NODE = ("agent", "cwd", "stdin", "secret_env_file", "worktree")  # only it can look at them
-_WITH_TEXT = ("notify",)
+_OF_THE_NODE = (  # only it can look at them
+    *("agent", "cwd", "stdin", "secret_env_file", "worktree", "worktree_setup"),
+)
+_WITH_TEXT = ("notify", "worktree_setup")
 _REFUSED = ("after", "after_any")  # runs that the node may not know
 
 

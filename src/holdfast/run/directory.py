@@ -53,6 +53,7 @@ class RunDirectory:
         self.rescued_path = f"{self.path}/rescued"
         self.control_path = f"{self.path}/control"
         self.stdin_path = f"{self.path}/stdin"
+        self.setup_log_path = f"{self.path}/setup.log"
         self.notify_failed_path = f"{self.path}/notify.failed"
         self.summary_path = f"{self.path}/summary.json"
 

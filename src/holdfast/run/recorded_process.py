@@ -16,7 +16,7 @@ from holdfast.process.identity import HeldProcess, ProcessIdentity
 from holdfast.process.verdict import Look, Verdict
 from holdfast.record import Record
 
-_EXEC_SECONDS = 2.0  # a child that is released, or abandoned, needs milliseconds
+EXEC_SECONDS = 2.0  # a child that is released, or abandoned, needs milliseconds
 
 
 class RecordedFate(StrEnum):
@@ -56,12 +56,12 @@ def find(identity: ProcessIdentity, *, other_namespaces_gone: bool = False) -> F
     return Found(RecordedFate.UNKNOWN, None, look)
 
 
-def became_command(held: HeldProcess) -> bool | None:
+def became_command(held: HeldProcess, seconds: float = EXEC_SECONDS) -> bool | None:
     """Whether a child that was forked to become a command did so; None: not known.
 
     Its shim died at about that moment: either it was released, or it is about to exit.
     """
-    deadline = time.monotonic() + _EXEC_SECONDS
+    deadline = time.monotonic() + seconds
     while True:
         execed, had_exited = has_execed(held), held.has_exited()
         if execed is not False or had_exited or time.monotonic() > deadline:

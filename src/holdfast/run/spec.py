@@ -76,6 +76,15 @@ class RunSpec(Record):
         return redact_argv(self.command)
 
     @property
+    def public_worktree(self) -> dict[str, Any] | None:
+        """The contract's `worktree`, with secrets replaced in its setup."""
+        if self.worktree is None or not isinstance(self.worktree.get("setup"), str):
+            return self.worktree
+        from holdfast.run.redaction import redact_text
+
+        return {**self.worktree, "setup": redact_text(self.worktree["setup"])}
+
+    @property
     def public_wanted(self) -> dict[str, Any]:
         """The contract's `wanted`, with secrets replaced."""
         document = self.wanted.as_dict()

@@ -20,7 +20,7 @@ from holdfast.run.events import Kind
 from holdfast.run.facts import AttemptEnd
 from holdfast.run.last_words.crash_note import read_reason
 from holdfast.run.outcomes import StopCause
-from holdfast.run.recorded_process import Found, RecordedFate, became_command, find
+from holdfast.run.recorded_process import EXEC_SECONDS, Found, RecordedFate, became_command, find
 from holdfast.run.trust import doubt_length, doubt_origin, has_summary
 from holdfast.shim.attempt import Attempt
 from holdfast.shim.beginning import log_size
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     Request = dict[str, Any]
 
 _LOCK_SECONDS = 5.0
+_SETUP_ENDS_SECONDS = 10.0
 _DYING_SECONDS = 5.0  # a dying shim loses its lock before its end can be seen
 
 
@@ -156,7 +157,7 @@ class Adoption:
             self._journal.record(Kind.MEMBERS_SEEN, members=rows)
         crash_point("adopter.recorded")
         if root is not None and root.held is not None and not facts.attempt.is_exec_confirmed:
-            began = became_command(root.held)
+            began = became_command(root.held, self._exec_seconds())
             if began is False:
                 child_exit = exits.exit_of_stranger(root.held)
                 self._end_as(conclusion.end_before_exec(facts, child_exit))
@@ -170,6 +171,11 @@ class Adoption:
             self.supervisor.oom.began_late = True
         self._restore(facts, root, workload)
         self._supervise(self._go_on)
+
+    def _exec_seconds(self) -> float:
+        """A child whose shim died in its setup stops that first, and exits then."""
+        has_setup = bool((self.supervisor.spec.worktree or {}).get("setup"))
+        return _SETUP_ENDS_SECONDS if has_setup else EXEC_SECONDS
 
     def _wait_on(self, asked_to_stop: bool) -> None:
         """A queued run waits again, at its place; one that was cancelled ends."""

@@ -13,10 +13,17 @@ import errno
 import os
 import stat
 
+from holdfast.lean import json_text
 from holdfast.process.identity import HeldProcess, hold_pid
 from holdfast.run.crashpoints import crash_point
 from holdfast.run.events import Kind
-from holdfast.shim.child import WaitingChild, fork_waiting
+from holdfast.shim.child import (
+    EXIT_OURS,
+    SETUP_DONE,
+    StartFailure,
+    WaitingChild,
+    fork_waiting,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +31,7 @@ if TYPE_CHECKING:
     from holdfast.run.spec import RunSpec
     from holdfast.shim.journal import Journal
     from holdfast.shim.pty.terminal import Ends
+    from holdfast.shim.setup import Setup
 
 LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 
@@ -42,6 +50,18 @@ class BegunAttempt:
                 terminal.close()
             raise
         self.log_bytes = 0  # how much output there was before
+        self.awaits_setup = False  # the setup of its worktree comes before the command
+
+    def read_report(self) -> bytes | None:
+        """Why it could not become the command; empty: it did. None: more follows."""
+        report = os.read(self.waiting.report_fd, 65536)
+        if self.awaits_setup and report.startswith(SETUP_DONE):
+            self.awaits_setup = False
+            return report.removeprefix(SETUP_DONE) or None
+        if report or not self.awaits_setup:
+            return report
+        failure = StartFailure(EXIT_OURS, 0, "it was killed during the setup of its worktree")
+        return json_text(failure.to_json()).encode()
 
     def release(self) -> None:
         """Let it exec: its record is on disk."""
@@ -56,7 +76,9 @@ def begin_attempt(
 
     What fails before it is recorded changes nothing: it can be tried again.
     """
-    begun = BegunAttempt(number, *_fork_child(spec, directory))
+    setup = _setup_of(spec, directory, number) if spec.worktree is not None else None
+    begun = BegunAttempt(number, *_fork_child(spec, directory, setup))
+    begun.awaits_setup = setup is not None
     crash_point("shim.forked")
     begun.log_bytes = log_size(directory)
     journal.record(Kind.ATTEMPT_STARTED, attempt=number, root=begun.root.identity.to_json())
@@ -77,10 +99,18 @@ def log_size(directory: RunDirectory) -> int:
         return 0
 
 
-def _fork_child(spec: RunSpec, directory: RunDirectory) -> tuple[WaitingChild, Ends | None]:
+def _setup_of(spec: RunSpec, directory: RunDirectory, number: int) -> Setup | None:
+    from holdfast.shim.setup import setup_of
+
+    return setup_of(spec, directory, number)
+
+
+def _fork_child(
+    spec: RunSpec, directory: RunDirectory, setup: Setup | None
+) -> tuple[WaitingChild, Ends | None]:
     """Fork the waiting child with its standard files in place; with --pty also its terminal."""
     if spec.pty:
-        return _fork_on_terminal(spec)
+        return _fork_on_terminal(spec, setup)
     opened: list[int] = []
     try:
         opened.append(_open_stdin(spec, directory))
@@ -95,6 +125,7 @@ def _fork_child(spec: RunSpec, directory: RunDirectory) -> tuple[WaitingChild, E
             stdout=opened[1],
             stderr=opened[-1],
             secrets_path=spec.wanted.secret_env_file,
+            setup=setup,
         )
     finally:
         for fd in opened:
@@ -102,7 +133,7 @@ def _fork_child(spec: RunSpec, directory: RunDirectory) -> tuple[WaitingChild, E
     return waiting, None
 
 
-def _fork_on_terminal(spec: RunSpec) -> tuple[WaitingChild, Ends]:
+def _fork_on_terminal(spec: RunSpec, setup: Setup | None) -> tuple[WaitingChild, Ends]:
     from holdfast.shim.pty.terminal import make_controlling, open_terminal
 
     ends = open_terminal(spec.window)
@@ -119,6 +150,7 @@ def _fork_on_terminal(spec: RunSpec) -> tuple[WaitingChild, Ends]:
             stderr=ends.workloads,
             prepare=make_controlling,
             secrets_path=spec.wanted.secret_env_file,
+            setup=setup,
         )
     except OSError:
         ends.close()

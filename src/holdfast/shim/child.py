@@ -1,7 +1,8 @@
 """Starts the workload: the only place where a shim forks.
 
 The child waits on a pipe until its identity is on disk and only then becomes the command. If
-the shim dies first, the pipe ends and the child exits without having run anything.
+the shim dies first, the pipe ends and the child exits without having run anything. With a setup
+(`setup.py`) the child runs that before the command, and the pipe stays until the exec.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from holdfast.shim.setup import Setup
+
 EXIT_OURS, EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND = 125, 126, 127
+SETUP_DONE = b"\n"  # in the report, before the exec: the worktree's setup went well
 _LONGEST_ERROR = 300  # characters, each 12 bytes as JSON at most: the report is one whole write
 
 
@@ -56,10 +60,12 @@ class WaitingChild:
             os.write(self._go_fd, b"!")
         except BrokenPipeError:  # it was killed: its end is seen as any other's
             pass
-        self._close_go()
 
     def close(self) -> None:
-        """Unless it was released, it exits without having run anything."""
+        """Unless it was released, it exits without having run anything.
+
+        One that is in its setup is told so by this end of the pipe that nobody supervises it.
+        """
         self._close_go()
         if self.report_fd >= 0:
             os.close(self.report_fd)
@@ -81,11 +87,13 @@ def fork_waiting(
     stderr: int,
     prepare: Callable[[], None] | None = None,
     secrets_path: str | None = None,
+    setup: Setup | None = None,
 ) -> WaitingChild:
     """Fork a child in a session of its own that waits to become the command.
 
-    `prepare` runs in the child just before the exec (the controlling terminal of a PTY). The file
-    of secrets is read there too: so no shim ever has them in its memory.
+    `setup` is run by it first. `prepare` runs in the child just before the exec (the controlling
+    terminal of a PTY). The file of secrets is read there too: so no shim ever has them in its
+    memory.
     """
     ends: list[int] = []
     try:
@@ -106,10 +114,12 @@ def fork_waiting(
             os.setsid()
             if os.read(go_read, 1) == b"!":
                 secrets, standard = _secrets(secrets_path), (stdin, stdout, stderr)
-                if isinstance(secrets, StartFailure):
-                    failure = secrets
-                else:
-                    failure = _become(command, cwd, {**environment, **secrets}, standard, prepare)
+                failure = secrets if isinstance(secrets, StartFailure) else None
+                whole = {**environment, **secrets} if isinstance(secrets, dict) else {}
+                if failure is None and setup is not None:
+                    failure = _set_up(setup, whole, go_read, report_write)
+                if failure is None:
+                    failure = _become(command, cwd, whole, standard, prepare)
                 os.write(report_write, json_text(failure.to_json()).encode())
                 status = failure.exit_code
         finally:
@@ -117,6 +127,18 @@ def fork_waiting(
     os.close(go_read)
     os.close(report_write)
     return WaitingChild(pid, go_write, report_read)
+
+
+def _set_up(
+    setup: Setup, environment: Mapping[str, str], go_fd: int, report_fd: int
+) -> StartFailure | None:
+    from holdfast.shim.setup import run_setup
+
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    failure = run_setup(setup, environment, go_fd)
+    if failure is None:
+        os.write(report_fd, SETUP_DONE)
+    return failure
 
 
 def _become(
@@ -136,7 +158,7 @@ def _become(
     except OSError as error:
         hint = f"the working directory {cwd!r} can't be entered: {error.strerror}"
         return StartFailure(EXIT_OURS, error.errno or 0, hint)
-    _clean_signals()
+    clean_signals()
     return _exec(command, cwd, environment)
 
 
@@ -152,7 +174,7 @@ def _secrets(path: str | None) -> dict[str, str] | StartFailure:
         return StartFailure(EXIT_OURS, 0, f"{error}; nothing is started without it")
 
 
-def _clean_signals() -> None:
+def clean_signals() -> None:
     """Default dispositions and an empty mask, whatever the launcher was started with."""
     for number in signal.valid_signals():
         if number not in (signal.SIGKILL, signal.SIGSTOP):

@@ -6,8 +6,6 @@ acted on; the order at death is in `ending.py`.
 
 from __future__ import annotations
 
-import os
-
 from holdfast.errors import is_shortage
 from holdfast.lean import signal
 from holdfast.process.clock import boottime
@@ -136,12 +134,16 @@ class Supervisor:
         self.terminal = begun.terminal
         if self.terminal is not None and self.use_terminal is not None:
             self.use_terminal(self.terminal)
+        if begun.awaits_setup:
+            self.listen()  # it may take long: a stop must find us meanwhile
         report_fd = begun.waiting.report_fd
         self.loop.watch(report_fd, READ, "exec", lambda _events: self._exec_reported(begun))
 
     def _exec_reported(self, begun: BegunAttempt) -> None:
         waiting = begun.waiting
-        report = os.read(waiting.report_fd, 65536)
+        report = begun.read_report()
+        if report is None:
+            return
         self.loop.unwatch(waiting.report_fd)
         waiting.close()
         if report:
@@ -217,7 +219,11 @@ class Supervisor:
         assert self.attempt.root is not None
         self.loop.unwatch(self.attempt.root.fd)
         self.attempt.reap_root()
-        self.finish()
+        if self.spec.worktree is None:
+            self.finish()
+            return
+        self.attempt.close()
+        self.proceed()  # its setup may have left something running
 
     # --- an attempt ends ---------------------------------------------------------------
 

@@ -37,6 +37,7 @@ class Config(Record):
     defaults: Options = {}
     presets: dict[str, Options] = {}
     retention: Retention = Retention()
+    worktree: Options = {}  # for runs with a worktree of their own: over `defaults`
     fleet: Options = {}  # not checked here, but by the code that places runs elsewhere
 
     def preset(self, name: str) -> Options:
@@ -68,7 +69,9 @@ def layered(given: Options, presets: Sequence[str] = (), *, with_defaults: bool 
     `env` and `tags` are merged by name. `given_by` says which option is not the caller's own.
     """
     config = load_config()
-    layers = [("[defaults]", config.defaults)] if with_defaults else []
+    layers = []
+    if with_defaults:
+        layers = [("[defaults]", config.defaults), ("[worktree]", config.worktree)]
     layers += [(f"preset {name}", config.preset(name)) for name in presets]
     options: Options = {}
     origins: dict[str, str] = {}

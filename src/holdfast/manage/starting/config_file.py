@@ -31,10 +31,10 @@ def _parse(path: str, data: bytes) -> Options:
 def read_config(path: str, data: bytes) -> Config:
     """What the file says; InvalidProfile names the file, the key and the mistake."""
     document = _parse(path, data)
-    known = ("defaults", "preset", "retention", "fleet")
+    known = ("defaults", "preset", "retention", "worktree", "fleet")
     for name, table in document.items():
         if name not in known:
-            expected = "it may have [defaults], [preset.NAME], [retention] and [fleet]"
+            expected = "it may have [defaults], [preset.NAME], [retention], [worktree] and [fleet]"
             raise _mistake(path, name, "is not known", expected)
         _expect_table(path, name, table)
     presets = document.get("preset", {})
@@ -45,6 +45,7 @@ def read_config(path: str, data: bytes) -> Config:
         _options(path, "defaults", document.get("defaults", {})),
         {name: _options(path, f"preset.{name}", table) for name, table in presets.items()},
         _retention(path, document.get("retention", {})),
+        _worktree(path, document.get("worktree", {})),
         document.get("fleet", {}),
     )
 
@@ -111,6 +112,14 @@ def _retention(path: str, values: Mapping[str, Any]) -> Retention:
         except InvalidOption as error:
             raise _mistake(path, where, f"can't be used: {error.message}") from None
     return Retention(**found)
+
+
+def _worktree(path: str, values: Mapping[str, Any]) -> Options:
+    for key, value in values.items():
+        if key != "setup":
+            raise _mistake(path, f"worktree.{key}", "is not known", "its one key is: setup")
+        _expect(path, "worktree.setup", value, str)
+    return {"worktree_setup": values["setup"]} if values else {}
 
 
 def _expect_table(path: str, where: str, value: object) -> None:

@@ -59,6 +59,7 @@ class StartRequest:
         agent: str = "auto",
         pty: bool = False,
         worktree: str | None = None,
+        worktree_setup: str | None = None,
         resumed_from: str | None = None,
         given_by: Mapping[str, str] | None = None,
         given: GivenId | None = None,
@@ -79,6 +80,7 @@ class StartRequest:
         self.worktree = _fitting(worktree, "worktree", "str | None")
         self.resumed_from = resumed_from
         self.given_by = dict(given_by) if given_by else None
+        self.worktree_setup = self._setup(_fitting(worktree_setup, "worktree_setup", "str | None"))
         self.waiting = {name: options.pop(name) for name in WAITING if name in options}
         self.wanted = _wanted(options, stdin)
         self.warning = _check_secrets(self.wanted.secret_env_file)
@@ -96,6 +98,22 @@ class StartRequest:
         self.added: dict[str, Any] | None = None
         if self.wanted.max_tokens is not None or self.wanted.max_cost_usd is not None:
             self._hold_budget()
+
+    def _setup(self, given: str | None) -> str | None:
+        """One of config.toml is for runs with a worktree alone; an empty one means none."""
+        if not given:
+            return None
+        _passable(given, "worktree_setup")
+        if self.worktree is not None:
+            return given
+        if (self.given_by or {}).pop("worktree_setup", None) is None:
+            raise InvalidOption(
+                f"{argument('worktree_setup')} is for a new worktree, and none is asked for",
+                hint=f"add {argument('worktree')} BRANCH",
+                option="worktree-setup",
+                value=given,
+            )
+        return None
 
     def _hold_budget(self) -> None:
         """See that it can hold. One of [defaults] is for agents alone."""

@@ -235,6 +235,8 @@ def _describe(
 
         added = yield from add_worktree(directory.home, directory.id, cwd, request.worktree)
         cwd, worktree = added.cwd, added.worktree.to_json()
+        if request.worktree_setup is not None:
+            worktree["setup"] = request.worktree_setup
         if added.included is not None:
             worktree["included"] = added.included.to_json()
             for line in added.included.told():

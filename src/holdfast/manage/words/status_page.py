@@ -212,6 +212,8 @@ def _worktree(info: RunInfo) -> str:
 
 def _included(worktree: dict[str, Any]) -> Iterator[str]:
     included = worktree.get("included") or {}
+    if worktree.get("setup"):
+        yield f"set up by: {_short(worktree['setup'])}; what that printed is in setup.log"
     if included.get("copied"):
         yield f"copied into it: {_short(', '.join(included['copied']))}"
     if included.get("left_out"):
