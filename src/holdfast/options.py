@@ -22,6 +22,7 @@ COUNT, MONEY = "count", "money"
 FILE, FILES, DIRECTORY = "file", "files", "directory"
 VARIABLES, TAGS, NOTICES, SECRETS = "variables", "tags", "notices", "secrets"
 QUEUE, PRIORITY, RUNS, MOMENT, NEED = "queue", "priority", "runs", "moment", "need"
+ON_LIMIT, DURATIONS = "on_limit", "durations"
 WHERE, AMOUNT = "where", "amount"
 PAIRS = (VARIABLES, TAGS)  # K=V; a mapping in the library, a table in config.toml
 _REPEATED = (FILES, PRESET, RUNS, *PAIRS)
@@ -255,6 +256,34 @@ class Wanted(Record):
     restart: str = option(
         "restart", RESTART, STOP, "no (default), on-failure[:N], or always[:N]", default="no"
     )
+    on_limit: str = option(
+        "on_limit",
+        ON_LIMIT,
+        STOP,
+        "off (default), or resume[:N]: go on with its session when its quota is back, up to N (5)",
+        default="off",
+    )
+    limit_margin_seconds: float = option(
+        "limit_margin",
+        DURATION,
+        STOP,
+        "with --on-limit: this long after the time that its agent says (60s)",
+        default=60.0,
+    )
+    limit_spread_seconds: float = option(
+        "limit_spread",
+        DURATION,
+        STOP,
+        "with --on-limit: up to this much later, at random: many do not return at once (2m)",
+        default=120.0,
+    )
+    limit_waits: str = option(
+        "limit_waits",
+        DURATIONS,
+        STOP,
+        "with --on-limit: how long to wait where the agent says no time (15m,30m,1h)",
+        default="15m,30m,1h",
+    )
     leftovers: str = option(
         "leftovers",
         ("stop", "keep"),
@@ -323,6 +352,14 @@ class Wanted(Record):
         if policy == "no":
             return 0
         return int(count) if count else None
+
+    @property
+    def limit_resumes(self) -> int:
+        """How often it may go on after a used-up quota."""
+        policy, _, count = self.on_limit.partition(":")
+        if policy == "off":
+            return 0
+        return int(count) if count else 5
 
     @property
     def restarts_after_success(self) -> bool:

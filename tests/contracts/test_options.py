@@ -34,6 +34,8 @@ WORDS = {
     "money": ("2.50", "dear"),
     "signal": ("INT", "NONE"),
     "restart": ("always:2", "sometimes"),
+    "on_limit": ("resume:2", "sometimes"),
+    "durations": ("5m,1h", "soon"),
     "notices": ("failed,orphan", "sometimes"),
     "secrets": (EMPTY, ""),
     "agent": ("none", None),

@@ -2,9 +2,13 @@
 
 Words in its prompt steer it: `hold` waits before the answer, `linger` after it, `fail` and `limit`
 end it with an error, `leave` leaves a process behind, `nest` starts a run of its own, `silent`
-names no session. `steps=N`: a turn of so many messages, 1000 tokens in and 50 out each; with
-`wait`, each but the first waits for a file `go2`, `go3` ... in the working directory; with
-`helper`, a subagent sends as many. Its session goes on where --resume says, else it is a new one.
+names no session. A file `quota` in the working directory, as `quota` writes it, says how many of
+the next turns end with a used-up quota; each turn then adds its words to `commands`, and to `alive`
+which of the processes that were left behind it has met.
+
+`steps=N`: a turn of so many messages, 1000 tokens in and 50 out each; with `wait`, each
+but the first waits for a file `go2`, `go3` ... in the working directory; with `helper`, a
+subagent sends as many. Its session goes on where --resume says, else it is a new one.
 
 A message costs $0.01, and --max-budget-usd is kept as the real one keeps it: the message that goes
 beyond it is the last. With `--input-format stream-json` each line of its input is a turn.
@@ -30,6 +34,15 @@ def install(directory: Path) -> str:
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{__file__}" "$@"\n')
     program.chmod(0o755)
     return str(program)
+
+
+def quota(directory: Path, turns: int, *, seconds: int | None, more: str = "") -> None:
+    """So many of the next turns end with a used-up quota, which is back after so many seconds.
+
+    None: that is not said. `more`: `linger` stays after it has said so, `leave` leaves a process.
+    """
+    content = {"turns": turns, "seconds": seconds, "more": more}
+    (directory / "quota").write_text(json.dumps(content))
 
 
 def _say(**record: object) -> None:
@@ -65,6 +78,8 @@ class Conversation:
         if "silent" not in prompt:
             _say(type="system", subtype="init", session_id=self.session)
         _write(self.path, {"type": "user", "message": prompt})
+        if self._has_no_quota():
+            return 1
         _act(prompt)
         found = re.search(r"steps=(\d+)", prompt)
         for number in range(1, int(found[1]) + 1 if found else 1):
@@ -76,6 +91,25 @@ class Conversation:
                 return 1
         self._answer(prompt)
         return 0
+
+    def _has_no_quota(self) -> bool:
+        if not os.path.exists("quota"):
+            return False
+        with open("commands", "a") as file:
+            file.write(json.dumps(sys.argv[1:]) + "\n")
+        _note_alive()
+        given = json.loads(Path("quota").read_text())
+        if not given["turns"]:
+            return False
+        Path("quota").write_text(json.dumps({**given, "turns": given["turns"] - 1}))
+        _act(given["more"])
+        if given["seconds"] is not None:
+            reset = {"status": "rejected", "resetsAt": int(time.time()) + given["seconds"]}
+            _say(type="rate_limit_event", rate_limit_info=reset, session_id=self.session)
+        self._end("success", is_error=True, result="limit", api_error_status=429)
+        if "linger" in given["more"]:
+            time.sleep(600)
+        return True
 
     def _step(self, has_helper: bool) -> None:
         if has_helper:
@@ -117,12 +151,23 @@ class Conversation:
 
 def _act(prompt: str) -> None:
     if "leave" in prompt:
-        subprocess.Popen(["sleep", "600"], start_new_session=True)
+        left = subprocess.Popen(["sleep", "600"], start_new_session=True)
+        if os.path.exists("quota"):
+            with open("left", "a") as file:
+                file.write(f"{left.pid}\n")
     if "nest" in prompt:
         run = [sys.executable, "-m", "holdfast", "run", "-n", "inner", "--independent"]
         subprocess.run([*run, "sleep", "600"], check=True, stdout=subprocess.DEVNULL)
     if "hold" in prompt:
         time.sleep(600)
+
+
+def _note_alive() -> None:
+    """Which of those that earlier turns left behind can be signalled."""
+    left = Path("left").read_text().split() if os.path.exists("left") else []
+    alive = [pid for pid in left if os.path.exists(f"/proc/{pid}")]
+    with open("alive", "a") as file:
+        file.write(json.dumps(alive) + "\n")
 
 
 def _await(name: str) -> None:

@@ -455,7 +455,24 @@ def test_the_public_form_of_an_attempt():
         "exit_code": 3,
         "signal": None,
         "outcome": "failed",
+        "command": None,
+        "limit": None,
     }
+
+
+def test_a_wait_for_a_quota_is_over_when_the_next_attempt_begins():
+    wait = {"until": None, "at": "2026-11-15T19:00:00Z", "session": "s"}
+    scheduled = (Kind.RESTART_SCHEDULED, {"attempt": 2, "delay_seconds": 1.0, "limit": wait})
+    first = (supervised(), started(), RUNNING, exited(1))
+    facts = fold(events(*first, scheduled))
+    assert (facts.phase, facts.limit_wait, facts.quota_waits) == ("starting", wait, (wait,))
+    stopped = (Kind.STOP_BEGUN, {"cause": StopCause.USER})
+    assert fold(events(*first, scheduled, stopped)).limit_wait is None
+    kind, more = started(2)
+    facts = fold(events(*first, scheduled, (kind, {**more, "command": ["claude", "--resume"]})))
+    assert (facts.limit_wait, facts.quota_waits) == (None, (wait,))
+    assert facts.attempt.to_json()["command"] == ["claude", "--resume"]
+    assert facts.earlier_attempts[0].command is None
 
 
 @pytest.mark.parametrize("kind", Kind)

@@ -1,4 +1,5 @@
-"""Whether a budget of tokens or of cost can hold for an agent, by its profile and its arguments.
+"""What can be seen of an agent in the way that it is started: enough to hold a budget of tokens or
+of cost, or to go on after a used-up quota?
 
 Pure: each answer is a reason why not, or None.
 """
@@ -50,6 +51,26 @@ def why_cost_unseen(profile: AgentProfile, arguments: Sequence[str]) -> Unseen |
     if profile.budget.cost_known != "step" and ends_with_turn:
         return Unseen(f"{profile.title} tells its cost when its turn is over, and then it ends")
     return None
+
+
+def why_not_resumed(
+    profile: AgentProfile, arguments: Sequence[str], *, is_split: bool = False
+) -> Unseen | None:
+    """Why it can't go on by itself when its quota is back. `is_split`: stderr goes elsewhere."""
+    if profile.resume is None:
+        return Unseen(f"{profile.title} has no sessions that can be resumed by their id")
+    if not profile.limit:
+        return Unseen(f"{profile.title} does not say that its quota is used up")
+    is_one_turn = is_headless(profile.options, arguments)
+    if not is_one_turn or has_many_turns(profile.options, arguments):
+        return Unseen(f"{profile.title} does not end when its quota is used up: it waits for input")
+    if _is_readable(profile, arguments):
+        return None
+    rules = (profile.session, profile.limit)
+    has_lines = all(any(rule.when.line is not None for rule in group) for group in rules)
+    if has_lines and not is_split:
+        return None
+    return _unreadable(profile, "session")
 
 
 def _unreadable(profile: AgentProfile, what: str) -> Unseen:

@@ -6,7 +6,7 @@ from holdfast.cli.text import streams
 from holdfast.cli.text.terminal import paint
 from holdfast.manage.operations import run_steps
 from holdfast.manage.plaintext import printable
-from holdfast.manage.recovery import Action, Recovered, recover_all
+from holdfast.manage.recovery import Action, Recovered
 from holdfast.manage.runs import Runs
 from holdfast.manage.starting.launch import allow_fork
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _LOOKS = {
     Action.ADOPTED: ("green",),
     Action.RESTARTED: ("green",),
+    Action.RESUMED: ("green",),
+    Action.NOT_RESUMED: ("yellow",),
     Action.LOST: ("yellow",),
     Action.ABANDONED: ("yellow",),
     Action.UNKNOWN: ("yellow",),
@@ -41,6 +43,11 @@ def add_arguments(parser: Parser) -> None:
         action="store_true",
         help="assert that earlier containers are gone (recorded as evidence)",
     )
+    parser.add_argument(
+        "--resume-lost",
+        action="store_true",
+        help="go on with agents that a reboot ended, each once, through their queue",
+    )
     parser.epilog = (
         "A workload that is proven alive gets a new shim. An ending that was not observed is\n"
         "recorded as lost, never guessed. What can't be determined stays unknown, unchanged. A\n"
@@ -52,8 +59,8 @@ def add_arguments(parser: Parser) -> None:
 def run(args: Namespace) -> int:
     """Recover, and print what was done about each run."""
     allow_fork()
-    steps = recover_all(
-        Runs().home,
+    steps = Runs(notice=streams.notices(args.quiet))._recover_steps(
+        resume_lost=args.resume_lost,
         dry_run=args.dry_run,
         stop_orphans=args.stop_orphans,
         other_namespaces_gone=args.other_namespaces_gone,
@@ -95,6 +102,8 @@ def _because(one: Recovered) -> str:
     if one.action is Action.RECORDED:
         code = "" if one.exit_code is None else f" (exit {one.exit_code})"
         said = f"{one.outcome}{code}: {said}"
+    if one.resumed_as is not None:
+        said = f"{said}, as {one.resumed_as}"
     if one.shim is not None:
         said = f"{said}; new shim {one.shim['pid']}"
     return said

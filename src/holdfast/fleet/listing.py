@@ -18,7 +18,7 @@ from holdfast.manage.listing import place_of, select_runs
 from holdfast.manage.operations import run_steps
 from holdfast.manage.selection import Selection
 from holdfast.manage.together import together
-from holdfast.manage.words.views import failed_at_once, hints, is_unrecorded, summary
+from holdfast.manage.words.views import failed_at_once, hints, is_odd, summary
 from holdfast.process.clock import wall_clock
 
 TYPE_CHECKING = False
@@ -104,8 +104,7 @@ class FleetOverview:
 
     def hints(self) -> list[str]:
         """What should be done about that."""
-        odd = [one for one in self._shown if one.state.needs_recovery or is_unrecorded(one)]
-        return hints(one for one in odd if not self.node_of(one))
+        return hints(one for one in self._shown if is_odd(one) and not self.node_of(one))
 
 
 def _seconds(at: str) -> float:

@@ -190,11 +190,12 @@ class AsyncRuns:
             while (event := await run_steps_async(stream.next_event())) is not None:
                 yield event
 
-    async def recover(self, *, dry_run: bool = False) -> Sequence[Recovered]:
+    async def recover(
+        self, *, dry_run: bool = False, resume_lost: bool = False
+    ) -> Sequence[Recovered]:
         """Look at every run whose shim is gone: adopt, record, or say unknown."""
-        from holdfast.manage.recovery import recover_all
-
-        return list(await run_steps_async(recover_all(self.home, dry_run=dry_run)))
+        steps = self._runs._recover_steps(dry_run=dry_run, resume_lost=resume_lost)
+        return list(await run_steps_async(steps))
 
     async def clean(
         self,

@@ -69,6 +69,8 @@ def _restart_due(facts: RunFacts) -> Standing:
     looks = _look_at(facts.shim)
     said = [conclusion.NOT_LOCKED, *conclusion.explain_looks(facts, looks)]
     due = "a restart was due: `holdfast recover` does it"
+    if facts.limit_wait is not None:
+        due = "it waits for a usage limit: `holdfast recover` sets it waiting again"
     return Standing(State.STARTING, None, "; ".join([*said, due]), looks)
 
 

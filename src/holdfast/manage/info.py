@@ -183,7 +183,7 @@ def describe_run(view: RunView, *, closely: bool = True) -> RunInfo:
         deadline_at=deadline_at(spec, facts),
         last_output_at=_last_output(directory, spec, log),
         attempt=latest.number or None,
-        attempts=[attempt.to_json() for attempt in facts.attempts],
+        attempts=_attempts(spec, facts, closely),
         resumed_from=spec.resumed_from,
         started_in=spec.started_in,
         worktree=spec.public_worktree,
@@ -205,7 +205,7 @@ def describe_run(view: RunView, *, closely: bool = True) -> RunInfo:
         vouched=bool(ending.get("vouched")),
         stop_reason=ending.get("stop_reason") if has_ended else facts.stop_reason,
         paused=_paused(facts) if standing.state.is_active else None,
-        queue=None if spec.waits is None else _queue(view),
+        queue=_queue(view) if spec.waits is not None or facts.limit_wait is not None else None,
         placement=spec.placement,
         stop_figure=facts.stop_figure,
         watching={"degraded": list(facts.degraded)} if facts.degraded else None,
@@ -230,6 +230,13 @@ def _with_workload(spec: RunSpec, facts: RunFacts) -> RunFacts:
     from holdfast.manage.resolving import with_workload
 
     return with_workload(spec, facts)
+
+
+def _attempts(spec: RunSpec, facts: RunFacts, closely: bool) -> list[Json]:
+    """Each with its command: the run's own, or one that went on with its session."""
+    own = spec.public_command if closely else None
+    attempts = [attempt.to_json() for attempt in facts.attempts]
+    return [{**one, "command": one["command"] or own if closely else None} for one in attempts]
 
 
 def _session(facts: RunFacts) -> Json | None:

@@ -12,7 +12,7 @@ from holdfast.errors import HoldfastError
 from holdfast.manage.info import read_run
 from holdfast.manage.listing import place_of, select_runs
 from holdfast.manage.selection import Selection
-from holdfast.manage.words.views import failed_at_once, hints, is_unrecorded, summary
+from holdfast.manage.words.views import failed_at_once, hints, is_odd, summary
 from holdfast.run.directory import RunDirectory
 from holdfast.run.units import parse_duration
 
@@ -62,7 +62,7 @@ class Overview:
     def __iter__(self) -> Iterator[RunInfo]:
         for info in islice(self._shown(), self._limit):
             self._states.append(info.state)
-            if info.state.needs_recovery or is_unrecorded(info):
+            if is_odd(info):
                 self._odd.append(info)
             yield info
 

@@ -27,7 +27,7 @@ from holdfast.run.conclusion import is_restart_due
 from holdfast.run.directory import RunDirectory
 from holdfast.run.facts import RunFacts, State
 from holdfast.run.names import id_seconds
-from holdfast.run.outcomes import Outcome
+from holdfast.run.outcomes import Loss, Outcome
 from holdfast.run.trust import doubt_origin, has_summary
 
 TYPE_CHECKING = False
@@ -48,7 +48,7 @@ class Action(StrEnum):
 
     ADOPTED = "adopted"
     RESTARTED = "restarted"  # a restart was due
-    WAITING = "waiting again"  # a queued run whose shim was gone
+    WAITING = "waiting again"  # its shim was gone; it is queued, or waits for a usage limit
     STOPPED = "stopped"  # an orphan, on request
     RECORDED = "recorded"  # an ending that is proven
     LOST = "lost"
@@ -61,6 +61,8 @@ class Action(StrEnum):
     ENDED = "ended"  # before; listed because of its suspects
     ABANDONED = "abandoned"  # removed by force, while some of it could not be killed
     FORGOTTEN = "forgotten"  # the same, and they have gone since
+    RESUMED = "resumed"  # an agent that a reboot ended goes on, on request
+    NOT_RESUMED = "not resumed"
 
 
 _OVER = (Action.STOPPED, Action.RECORDED, Action.LOST, Action.NEVER_STARTED, Action.CLEARED)
@@ -78,6 +80,8 @@ class Recovered(Record):
     shim: Json | None = None  # IDENTITY of the one that supervises it now
     workload: Json | None = None
     signals: int = 0  # that were sent
+    loss: Loss | None = None
+    resumed_as: str | None = None  # the id of the run that goes on with its session
     suspects: tuple[Json, ...] = ()
 
     def to_json(self) -> Json:
@@ -208,7 +212,8 @@ def _expected(view: RunView, word: RecoverRequest) -> Action:
     if state is State.QUEUED:
         return Action.WAITING
     if state is State.STARTING:
-        return Action.RESTARTED if _is_restart_due(facts) else Action.STARTING
+        due = Action.RESTARTED if facts.limit_wait is None else Action.WAITING
+        return due if _is_restart_due(facts) else Action.STARTING
     if state is State.ORPHANED:
         return Action.STOPPED if word.stop_orphans else Action.ADOPTED
     return _BY_OUTCOME.get(view.standing.outcome or Outcome.LOST, Action.RECORDED)
@@ -247,7 +252,7 @@ def _action(view: RunView, before: RunFacts) -> Action:
         return Action.UNKNOWN
     if not view.directory.lock_is_held() or facts.shim == before.shim:
         return Action.UNTOUCHED
-    if before.waits_to_begin:
+    if before.waits_to_begin or facts.limit_wait is not None:
         return Action.WAITING
     return Action.RESTARTED if facts.attempt.number > before.attempt.number else Action.ADOPTED
 
@@ -268,6 +273,7 @@ def _reported(view: RunView, action: Action) -> Recovered:
         exit_code=(facts.ending or {}).get("exit_code"),
         shim=shim.to_json() if supervised and shim is not None else None,
         workload=None if meant is None else meant.to_json(),
+        loss=(standing.ending or {}).get("loss"),
     )
 
 

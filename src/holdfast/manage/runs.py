@@ -194,12 +194,23 @@ class Runs:
 
         return all_events(self.home, since=since, follow=follow, tags=self.tags)
 
-    def recover(self, *, dry_run: bool = False) -> Findings:
-        """Look at every run whose shim is gone: adopt, record, or say unknown."""
+    def recover(self, *, dry_run: bool = False, resume_lost: bool = False) -> Findings:
+        """Look at every run whose shim is gone: adopt, record, or say unknown.
+
+        `resume_lost`: go on with agents that a reboot ended, each once.
+        """
+        steps = self._recover_steps(dry_run=dry_run, resume_lost=resume_lost)
+        found: Findings = run_steps(steps)
+        return found
+
+    def _recover_steps(self, *, resume_lost: bool, **word: Any) -> Steps[Findings]:
         from holdfast.manage.recovery import recover_all
 
-        found: Findings = run_steps(recover_all(self.home, dry_run=dry_run))
-        return found
+        if not resume_lost:
+            return recover_all(self.home, **word)
+        from holdfast.manage.starting.resuming_lost import recover_and_resume
+
+        return recover_and_resume(self, **word)
 
     def clean(
         self,

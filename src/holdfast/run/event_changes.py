@@ -55,6 +55,7 @@ def attempt_started(run: Facts, attempt: Facts, event: LoggedEvent) -> None:
     root = _identity(event.facts["root"])
     fresh = AttemptFacts(
         number=event.facts["attempt"],
+        command=_words(event.facts.get("command")),
         started_at=event.at,
         first_root=root,
         root=root,
@@ -226,9 +227,12 @@ def _process(document: Facts | None) -> ProcessFacts | None:
     if document is None:
         return None
     comm, exe, state = (_text(document.get(name)) for name in ("comm", "exe", "state"))
-    words = document.get("cmdline")
-    cmdline = tuple(map(str, words)) if isinstance(words, list) else None
+    cmdline = _words(document.get("cmdline"))
     return ProcessFacts(ProcessIdentity.from_json(document), comm, exe, cmdline, state)
+
+
+def _words(value: object) -> tuple[str, ...] | None:
+    return tuple(map(str, value)) if isinstance(value, list) else None
 
 
 def _text(value: object) -> str | None:

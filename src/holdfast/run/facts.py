@@ -156,6 +156,7 @@ class AttemptFacts(Record):
     """One start of the run's command. A new attempt begins with the defaults."""
 
     number: int = 0  # 0: none was started
+    command: tuple[str, ...] | None = None  # without secrets; None: the run's own
     started_at: str = ""
     first_root: ProcessIdentity | None = None  # the child that was made for the command
     root: ProcessIdentity | None = None  # that child, or the heir that it left its place to
@@ -218,6 +219,8 @@ class AttemptFacts(Record):
             "exit_code": self.exit_code,
             "signal": self.signal,
             "outcome": self.outcome,
+            "command": None if self.command is None else list(self.command),
+            "limit": self.limit,
         }
 
 
@@ -275,6 +278,19 @@ class RunFacts(Record):
     def waits_to_begin(self) -> bool:
         """Whether it was set waiting, and no command was started: an adopter goes on waiting."""
         return self.queued is not None and not self.attempt.number and not self.has_ended
+
+    @property
+    def limit_wait(self) -> Facts | None:
+        """What its next attempt waits for: its agent's quota; None: for nothing of the kind."""
+        wait = (self.attempt.restart or {}).get("limit")
+        is_over = self.has_ended or self.stop_cause is not None
+        return wait if isinstance(wait, dict) and not is_over else None
+
+    @property
+    def quota_waits(self) -> tuple[Facts, ...]:
+        """What was waited for after each attempt that ended with a used-up quota."""
+        waits = ((one.restart or {}).get("limit") for one in self.attempts)
+        return tuple(wait for wait in waits if isinstance(wait, dict))
 
     @property
     def gave_up_at_budget(self) -> bool:

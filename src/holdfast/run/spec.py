@@ -14,6 +14,7 @@ from holdfast.run.names import is_id, valid_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 SCHEMA = 1
@@ -67,6 +68,14 @@ class RunSpec(Record):
         words = list(added["words"])
         words[added["cost_at"]] = dollars(max(most - used, 0.0))
         return self.replace(added={**added, "words": words})
+
+    def resumed(self, command: Sequence[str]) -> RunSpec:
+        """For an attempt that goes on with the agent's session: its prompt is in the command."""
+        at = int((self.added or {}).get("at") or 0)
+        if tuple(command[:at]) != self.command[:at]:
+            raise ValueError("the words that are added for the agent have no place in it")
+        stdin = "null" if self.wanted.stdin == "file" else self.wanted.stdin
+        return self.replace(command=tuple(command), wanted=self.wanted.replace(stdin=stdin))
 
     @property
     def public_command(self) -> list[str]:

@@ -135,10 +135,9 @@ class Adoption:
         if facts.waits_to_begin:
             self._wait_on(asked_to_stop)
             return
-        if not asked_to_stop and conclusion.is_restart_due(facts, this_host.place().boot_id):
-            self._record("the shim died before a restart that was due")
-            self._set_attempt(AttemptEnd(root_exit=facts.attempt.exit))
-            self._supervise(lambda: self.supervisor.restarting.begin(0))
+        is_due = conclusion.is_restart_due(facts, this_host.place().boot_id)
+        if is_due and (facts.limit_wait is not None or not asked_to_stop):
+            self._do_restart(asked_to_stop)
             return
         if facts.attempt.root is None:
             self.supervisor.vouched = bool(self._request.get("other_namespaces_gone"))
@@ -167,7 +166,8 @@ class Adoption:
         if not any(one.finding is RecordedFate.ALIVE for one in found):
             # Ended before adoption: only a scheduled restart is honoured.
             self._was_over = not self._struck
-            self.supervisor.restarts = RestartPolicy(0)
+            self.supervisor.restarting.policy = RestartPolicy(0)
+            self.supervisor.restarting.limit = None
             self.supervisor.oom.began_late = True
         self._restore(facts, root, workload)
         self._supervise(self._go_on)
@@ -190,6 +190,19 @@ class Adoption:
         else:
             supervisor.wait_to_begin()
             supervise(supervisor)
+
+    def _do_restart(self, asked_to_stop: bool) -> None:
+        """Now; one that waits for a usage limit when it was to come, unless it is cancelled."""
+        facts, restarting = self._journal.facts, self.supervisor.restarting
+        is_limit = facts.limit_wait is not None
+        died = "its shim died while it waited for a usage limit"
+        self._record(died if is_limit else "the shim died before a restart that was due")
+        crash_point("adopter.recorded")
+        self._set_attempt(AttemptEnd(root_exit=facts.attempt.exit))
+        if asked_to_stop:
+            self._supervise(lambda: self._stop(self._request["stop"]))
+        else:
+            self._supervise(restarting.wait_on if is_limit else lambda: restarting.begin(0))
 
     def _note_loss(self, found: list[Found]) -> None:
         """Why its ending is lost; the last is the one that people mean."""

@@ -27,6 +27,8 @@ from holdfast.shim.child import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from holdfast.run.directory import RunDirectory
     from holdfast.run.spec import RunSpec
     from holdfast.shim.journal import Journal
@@ -70,18 +72,20 @@ class BegunAttempt:
 
 
 def begin_attempt(
-    spec: RunSpec, directory: RunDirectory, journal: Journal, number: int
+    spec: RunSpec, directory: RunDirectory, journal: Journal, number: int, **more: Any
 ) -> BegunAttempt:
     """Fork the child and record its identity; `release` is what follows.
 
-    What fails before it is recorded changes nothing: it can be tried again.
+    What fails before it is recorded changes nothing: it can be tried again. `more`: what else is
+    recorded of it.
     """
     setup = _setup_of(spec, directory, number) if spec.worktree is not None else None
     begun = BegunAttempt(number, *_fork_child(spec, directory, setup))
     begun.awaits_setup = setup is not None
     crash_point("shim.forked")
     begun.log_bytes = log_size(directory)
-    journal.record(Kind.ATTEMPT_STARTED, attempt=number, root=begun.root.identity.to_json())
+    root = begun.root.identity.to_json()
+    journal.record(Kind.ATTEMPT_STARTED, attempt=number, root=root, **more)
     crash_point("shim.attempt-recorded")
     return begun
 

@@ -82,6 +82,11 @@ class Observer:
         if wanted.sample_interval_seconds:
             self._sample()
 
+    def rest(self) -> None:
+        """The attempt is over, and another one is to follow."""
+        for timer in ("look", "sample"):
+            self._supervisor.loop.cancel(timer)
+
     def follow_heir(self) -> None:
         """The root has left its place to what it started."""
         root = self._supervisor.attempt.root

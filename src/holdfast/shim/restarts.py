@@ -6,25 +6,32 @@ waiting for one that will not be started.
 
 from __future__ import annotations
 
-from holdfast.errors import is_shortage
+from holdfast.errors import StillAlive, is_shortage
 from holdfast.process.clock import boottime
 from holdfast.record import Record
 from holdfast.run.conclusion import OWN_EXIT_CODE
+from holdfast.run.crashpoints import crash_point
+from holdfast.run.events import Kind
+from holdfast.run.facts import NOT_SEEN
+from holdfast.run.outcomes import StopCause
 from holdfast.shim.beginning import not_recorded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from holdfast.run.facts import ExitFacts
     from holdfast.shim.beginning import BegunAttempt
     from holdfast.shim.supervisor import Supervisor
+    from holdfast.shim.usage_limit import UsageLimit
 
 BACKOFF_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 CRASH_LOOP_ATTEMPTS = 5  # this many attempts in a row that lived less than...
 CRASH_LOOP_SECONDS = 10.0
 _SHORTAGE_TRIES = 7  # about a minute: processes, descriptors or a disk may be free again by then
 _PAUSED_SECONDS = 2.0  # between looks whether a run that is to start again is still paused
+_LONGEST_WAIT_SECONDS = 600.0  # then the wall clock, which somebody may set, is looked at again
 _OTHER_TRIES = 2  # a file that is gone may just be being replaced
 
 
@@ -64,21 +71,123 @@ class RestartPolicy:
 def next_try_seconds(error: Exception, tries: int) -> float | None:
     """When to try again what failed so often, now of this; None: it is not worth another try."""
     cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
-    most = _SHORTAGE_TRIES if is_shortage(cause) else _OTHER_TRIES
+    may_pass = is_shortage(cause) or isinstance(error, StillAlive)
+    most = _SHORTAGE_TRIES if may_pass else _OTHER_TRIES
     return BACKOFF_SECONDS[tries - 1] if tries < most else None
 
 
 class Restarting:
-    """Begins the attempt that was promised, or ends the run as its last attempt ended."""
+    """Decides what follows an attempt: begins another, or ends the run as the last one ended."""
 
     def __init__(self, supervisor: Supervisor) -> None:
+        wanted = supervisor.spec.wanted
         self._supervisor = supervisor
         self._tries = 0
+        self.policy = RestartPolicy(wanted.restarts, after_success=wanted.restarts_after_success)
+        self.limit: UsageLimit | None = None  # with --on-limit
+        if wanted.limit_resumes:
+            from holdfast.shim.usage_limit import UsageLimit
+
+            self.limit = UsageLimit(supervisor)
+
+    # --- what follows an attempt -------------------------------------------------------
+
+    def what_next(self) -> Callable[[], None]:
+        """After an attempt that ended by itself."""
+        supervisor = self._supervisor
+        end, lived = supervisor.attempt.end, boottime() - supervisor.attempt.began
+        if end.failure_code is not None or self._is_done():
+            return supervisor.finish
+        if self.limit is not None and self.limit.is_hit():
+            return self._after_limit()
+        waited = len(supervisor.journal.facts.quota_waits)
+        decision = self.policy.decide(end.own_exit, supervisor.attempt.number - waited, lived)
+        if decision.delay_seconds is None:
+            if decision.why:
+                supervisor.evidence.append(decision.why)
+            return supervisor.finish
+        delay, reason = decision.delay_seconds, str(end.own_exit or NOT_SEEN)
+        return lambda: self._schedule(delay, reason)
+
+    def after_stop(self, cause: StopCause) -> Callable[[], None]:
+        """After a tree that we stop for that. An agent that said that its quota is used up, and
+        did not end, is stopped because it is done."""
+        is_done = cause is StopCause.COMPLETION and self.limit is not None
+        return self._end_or_go_on if is_done else self._supervisor.finish
+
+    def _end_or_go_on(self) -> None:
+        is_hit = self.limit is not None and self.limit.is_hit()
+        after = self._after_limit() if is_hit else self._supervisor.finish
+        after()
+
+    def _after_limit(self) -> Callable[[], None]:
+        assert self.limit is not None
+        wait = self.limit.next_wait()
+        if isinstance(wait, str):
+            self._supervisor.evidence.append(wait)
+            return self._supervisor.finish
+        delay = wait.pop("seconds")
+        return lambda: self._schedule(delay, "usage limit", limit=wait)
+
+    def _is_done(self) -> bool:
+        """Whether the line that `--done-when` waits for has come: what is done is not begun again.
+
+        An attempt that failed all the same is restarted, as without it.
+        """
+        supervisor = self._supervisor
+        end, wanted = supervisor.attempt.end.own_exit, supervisor.spec.wanted
+        is_proven = supervisor.journal.facts.attempt.completion is not None
+        has_failed = end is None or end.exit_code != 0
+        return wanted.done_when is not None and is_proven and not has_failed
+
+    def _schedule(self, delay_seconds: float, reason: str, **more: Any) -> None:
+        """Record that another attempt follows, and wait for it."""
+        supervisor = self._supervisor
+        if supervisor.ends_at_budget():
+            return
+        supervisor.journal.record(
+            Kind.RESTART_SCHEDULED,
+            attempt=supervisor.attempt.number + 1,
+            delay_seconds=delay_seconds,
+            reason=reason,
+            **more,
+        )
+        crash_point("shim.restart-scheduled")
+        supervisor.stop_cause = None  # it was this attempt's, as the event has it
+        supervisor.loop.cancel("drain")
+        lived = boottime() - supervisor.attempt.began
+        for note in supervisor.on_restart if not more else ():
+            supervisor.guarded("restart", note, lived)
+        self._rest()
+        supervisor.attempt.close()
+        self.begin(delay_seconds)
+
+    def _rest(self) -> None:
+        for rest in self._supervisor.on_rest:
+            self._supervisor.guarded("restart", rest)
+
+    def wait_on(self) -> None:
+        """An earlier shim died while the run waited for a used-up quota."""
+        supervisor = self._supervisor
+        supervisor.begin_watching()  # --timeout counts on
+        self._rest()
+        supervisor.on_ready()
+        self.begin(0.0)
+
+    # --- the attempt that was promised -------------------------------------------------
 
     def begin(self, delay_seconds: float) -> None:
         """Start an attempt after a delay. A stop cancels the timer of this name."""
         self._tries = 0
-        self._supervisor.loop.after("restart", delay_seconds, self._start)
+        seconds = min(delay_seconds, _LONGEST_WAIT_SECONDS)
+        self._supervisor.loop.after("restart", seconds, self._due)
+
+    def _due(self) -> None:
+        left = self.limit.seconds_left() if self.limit is not None else 0.0
+        if left > 0:
+            self.begin(left)
+        else:
+            self._start()
 
     def _start(self) -> None:
         if self._supervisor.journal.facts.paused is not None:
@@ -88,7 +197,8 @@ class Restarting:
             return
         attempt = self._supervisor.attempt.number + 1
         try:
-            self._supervisor.start_attempt()
+            command = self.limit.next_command() if self.limit is not None else None
+            self._supervisor.start_attempt(command)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run has to be ended
             if not self._try_again(error, self._start):
                 self._give_up(attempt, error)

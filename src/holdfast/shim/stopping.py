@@ -56,7 +56,10 @@ class Stopping:
         """
         supervisor, wanted = self._supervisor, self._supervisor.spec.wanted
         grace = wanted.grace_seconds if grace_seconds is None else grace_seconds
-        if cause.yields_to_completion and supervisor.journal.facts.attempt.completion is not None:
+        after = supervisor.restarting.after_stop(cause)
+        latest = supervisor.journal.facts.attempt
+        is_done = latest.completion is not None and latest.restart is None
+        if cause.yields_to_completion and is_done:
             cause = StopCause.COMPLETION
         if supervisor.stop_cause is None and cause is not StopCause.LEFTOVERS:
             supervisor.stop_cause = cause
@@ -76,13 +79,15 @@ class Stopping:
         )
         crash_point("shim.stop-begun")
         supervisor.loop.cancel("restart")
-        self._insist(lambda: self._carry_out(cause, grace, name, by))
+        self._insist(lambda: self._carry_out(cause, grace, name, by, after))
 
     def _insist(self, call: Callable[[], None]) -> None:
         """A stop is not lost where there are no descriptors: tried again, or left to an adopter."""
         self._supervisor.loop.insist("stop", call)
 
-    def _carry_out(self, cause: StopCause, grace: float, name: str, by: Any) -> None:
+    def _carry_out(
+        self, cause: StopCause, grace: float, name: str, by: Any, after: Callable[[], None]
+    ) -> None:
         supervisor = self._supervisor
         if cause is not StopCause.COMPLETION:  # else inner runs go on
             request = {"grace_seconds": grace, "signal": name, "cause": "outer", "by": by}
@@ -93,7 +98,7 @@ class Stopping:
             self._stop.shorten(grace)
             self.step()
             return
-        self.stop_tree(self._targets(), grace, parse_signal(name), supervisor.finish, by)
+        self.stop_tree(self._targets(), grace, parse_signal(name), after, by)
 
     def is_late(self) -> bool:
         """Whether the run has ended by itself, and only what it left behind is stopped."""

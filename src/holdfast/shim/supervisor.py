@@ -14,7 +14,6 @@ from holdfast.process.oom import OomWatch
 from holdfast.process.tree import Tree
 from holdfast.run.crashpoints import crash_point
 from holdfast.run.events import Kind
-from holdfast.run.facts import NOT_SEEN
 from holdfast.run.inner_runs import InnerRuns
 from holdfast.run.outcomes import Loss, StopCause
 from holdfast.shim import child
@@ -22,7 +21,7 @@ from holdfast.shim.attempt import Attempt
 from holdfast.shim.beginning import BegunAttempt, begin_attempt, log_size
 from holdfast.shim.loop import READ, Loop
 from holdfast.shim.reaper import Reaper
-from holdfast.shim.restarts import Restarting, RestartPolicy
+from holdfast.shim.restarts import Restarting
 from holdfast.shim.senses import Senses
 
 TYPE_CHECKING = False
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from holdfast.shim.waiting.waiting import Waiting
 
 _SHORTAGE_SECONDS = 0.5
+READ_SECONDS = 0.05  # between looks whether all that an attempt said was read
 
 
 class Supervisor:
@@ -79,6 +79,9 @@ class Supervisor:
         self.root_usage: RootUsage | None = None  # of all roots that were reaped
         self.on_usage: list[Callable[[dict[str, Any], Callable[[], None]], None]] = []  # budgets
         self.on_restart: list[Callable[[float], None]] = []  # with how long the attempt lived
+        self.on_rest: list[Callable[[], None]] = []  # no attempt runs until the next one
+        self.has_unread: Callable[[], bool] = lambda: False  # output of the attempt
+        self.resume_words: Callable[[str], list[str]] | None = None  # by session; of an agent
         self.on_waiting: list[Callable[[], None]] = []  # a queued run's shim waits from here on
         self.waiting: Waiting | None = None
         self.on_running: list[Callable[[], None]] = []
@@ -97,9 +100,6 @@ class Supervisor:
         self.use_terminal: Callable[[Ends], None] | None = None
         self._stopping: Stopping | None = None
         self._pausing: Pausing | None = None
-        self.restarts = RestartPolicy(
-            spec.wanted.restarts, after_success=spec.wanted.restarts_after_success
-        )
         self.restarting = Restarting(self)
         self._finished = False
         self._listens = False
@@ -118,13 +118,17 @@ class Supervisor:
 
     # --- an attempt begins -------------------------------------------------------------
 
-    def start_attempt(self) -> None:
-        """Another attempt of a run that this shim supervises."""
+    def start_attempt(self, command: Sequence[str] | None = None) -> None:
+        """Another attempt of a run that this shim supervises; `command`: not with the run's own."""
         if self.tree.reaper is None:  # an adopter starts a new attempt: that one is below us
             self.tree.close()
             self.tree = Tree(reaper=ProcessIdentity.current(), spare=self.inner.owns)
         spec = self.spec.with_cost_left(self.journal.facts.usage.get("cost_usd"))
-        begun = begin_attempt(spec, self.directory, self.journal, self.attempt.number + 1)
+        more: dict[str, Any] = {}
+        if command is not None:
+            spec = spec.resumed(command)
+            more["command"] = spec.public_command
+        begun = begin_attempt(spec, self.directory, self.journal, self.attempt.number + 1, **more)
         self.take_attempt(begun)
         self.restarting.release_when_recorded(begun)
 
@@ -243,50 +247,16 @@ class Supervisor:
 
     def _attempt_over(self) -> None:
         """Root and workload have ended by themselves: clear what they left, go on or finish."""
-        after = self._what_next()
+        limit = self.restarting.limit
+        if limit is not None and limit.has_more_to_say():
+            self.loop.after("proceed", READ_SECONDS, self.proceed)
+            return
+        self.loop.cancel("proceed")
+        after = self.restarting.what_next()
         if self.spec.wanted.leftovers == "keep" or self.tree.is_empty():
             after()
             return
         self.stopping().stop_tree((), self.spec.wanted.grace_seconds, signal.SIGTERM, after)
-
-    def _what_next(self) -> Callable[[], None]:
-        end, lived = self.attempt.end, boottime() - self.attempt.began
-        if end.failure_code is not None or self._is_done():
-            return self.finish
-        decision = self.restarts.decide(end.own_exit, self.attempt.number, lived)
-        if decision.delay_seconds is None:
-            if decision.why:
-                self.evidence.append(decision.why)
-            return self.finish
-        delay = decision.delay_seconds
-        return lambda: self._restart(delay)
-
-    def _is_done(self) -> bool:
-        """Whether the line that `--done-when` waits for has come: what is done is not begun again.
-
-        An attempt that failed all the same is restarted, as without it.
-        """
-        end, wanted = self.attempt.end.own_exit, self.spec.wanted
-        is_proven = self.journal.facts.attempt.completion is not None
-        has_failed = end is None or end.exit_code != 0
-        return wanted.done_when is not None and is_proven and not has_failed
-
-    def _restart(self, delay_seconds: float) -> None:
-        if self.ends_at_budget():
-            return
-        self.journal.record(
-            Kind.RESTART_SCHEDULED,
-            attempt=self.attempt.number + 1,
-            delay_seconds=delay_seconds,
-            reason=str(self.attempt.end.own_exit or NOT_SEEN),
-        )
-        crash_point("shim.restart-scheduled")
-        self.loop.cancel("drain")  # that was this attempt's
-        lived = boottime() - self.attempt.began
-        for note in self.on_restart:
-            self.guarded("restart", note, lived)
-        self.attempt.close()
-        self.restarting.begin(delay_seconds)
 
     # --- stopping ----------------------------------------------------------------------
 

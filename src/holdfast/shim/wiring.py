@@ -200,6 +200,12 @@ class _Parts:
                 else:
                     supervisor.add_watchers([self._beginning(field)])
 
+    def _rest(self) -> None:
+        """Until the next attempt there is nothing to look at."""
+        self._observer.rest()
+        for watcher in self._watchers.values():
+            watcher.rest()
+
     def _watch_agent(self) -> AgentWatch | None:
         """None: its profile can't be read."""
         from holdfast.shim.watching.agent_watch import AgentWatch
@@ -223,12 +229,15 @@ class _Parts:
         if output is None:
             supervisor.before_ending.append(self._log.last_look)
         else:
+            supervisor.has_unread = lambda: output.is_behind(self._log.look())
             supervisor.before_ending.append(output.drain)
             supervisor.out_of_time.append(output.skip)
         if self._agent is not None:
-            supervisor.on_restart.append(self._agent.attempt_over)
+            supervisor.on_rest.append(self._agent.attempt_over)
+            supervisor.resume_words = self._agent.resume_words
             observer.sought = self._agent.sought
             supervisor.before_ending.append(self._agent.last_look)
+        supervisor.on_rest.append(self._rest)
         supervisor.adjust_watchers = self.adjust
         supervisor.memory_bytes = observer.memory_bytes
         begins = list(map(self._beginning, self._watchers))

@@ -23,7 +23,8 @@ def show_queues(queues: Sequence[QueueInfo], *, quiet: bool) -> None:
     for queue in queues:
         streams.say(printable(_head(queue)))
         for one in queue.active:
-            streams.say(printable(f"  active   {_name(one)}"))
+            why = f": {one['waits_for']['detail']}" if one["waits_for"] else ""
+            streams.say(printable(f"  active   {_name(one)}{why}"))
         for one in queue.waiting:
             streams.say(printable(f"  {one['position'] or '-':>6}   {_name(one)}{_why(one)}"))
         for one in queue.unknown:

@@ -18,6 +18,7 @@ from holdfast.run.directory import RunDirectory
 from holdfast.run.facts import State
 from holdfast.run.queueing.disk import Queue, Slot, queue_names, slot_of
 from holdfast.run.queueing.plan import Reason, Waiter, plan, priority_in
+from holdfast.run.units import clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class QueueInfo(Record):
     limit: int | None
     paused: bool | None
     needs_memory: int | str | None  # of runs that do not say: bytes, or auto
-    active: tuple[Json, ...]  # id, name
+    active: tuple[Json, ...]  # id, name; waits_for: of one that waits for its agent's quota
     # id, name, position, priority, waits_for; in order, then those that are not in line yet
     waiting: tuple[Json, ...]
     unknown: tuple[Json, ...]  # that had a slot; whether they live is not known
@@ -58,12 +59,14 @@ class QueueInfo(Record):
 
 def describe_queue(view: RunView) -> Json | None:
     """The contract's `queue` of a run; None: it neither waits nor has waited."""
-    waits = view.spec.waits
-    if waits is None:
+    waits, limit = view.spec.waits or {}, view.facts.limit_wait
+    if view.spec.waits is None and limit is None:
         return None
     facts, name = view.facts, waits.get("queue")
     position, reason = None, None
-    if view.standing.state is State.QUEUED:
+    if limit is not None and view.standing.state.is_active:
+        reason = _of_limit(view.directory, limit)
+    elif view.standing.state is State.QUEUED:
         reason = _reason(view, waits)
         if name is not None:
             position = _position(Queue(view.directory.home, name), view.directory.id)
@@ -97,6 +100,18 @@ def _reason(view: RunView, waits: Json) -> Json | None:
     except (HoldfastError, OSError) as error:
         return _waits_for("slot", f"the queue's settings can't be read: {error}")
     return memory_reasons(queue, settings).get(view.directory.id) or _of_queue(queue, settings)
+
+
+def _of_limit(directory: RunDirectory, limit: Json) -> Json:
+    """An attempt that waits for its agent's quota; `until`: when it starts."""
+    if not directory.lock_is_held():
+        return _waits_for("shim", "its shim is gone: holdfast recover", limit["at"])
+    return _waits_for("limit", limit_text(limit["until"]), limit["at"])
+
+
+def limit_text(until: str | None) -> str:
+    """`usage limit until 16:00:00`, as far as the agent said so."""
+    return "usage limit" if until is None else f"usage limit until {clock(until, time.time())}"
 
 
 def _waits_for(kind: str, detail: str, until: str | None = None) -> Json:
@@ -169,7 +184,7 @@ def _look_at(queue: Queue) -> QueueInfo:
         directory = RunDirectory(queue.home, run_id)
         slot = slot_of(directory)
         if slot is Slot.TAKEN:
-            active.append(_named(directory))
+            active.append({**_named(directory), "waits_for": _next_attempt(directory)})
         elif slot is Slot.UNKNOWN:
             unknown.append(_named(directory))
     held_seconds = queue.baton_held_seconds() or 0.0
@@ -192,6 +207,15 @@ def _look_at(queue: Queue) -> QueueInfo:
         tuple(unknown),
         holder,
     )
+
+
+def _next_attempt(directory: RunDirectory) -> Json | None:
+    """What the next attempt of an active run waits for, if it waits for its agent's quota."""
+    try:
+        limit = read_facts(directory).limit_wait
+    except (HoldfastError, OSError):
+        return None
+    return None if limit is None else _of_limit(directory, limit)
 
 
 def _line(queue: Queue, settings: QueueSettings, active: int) -> list[Json]:

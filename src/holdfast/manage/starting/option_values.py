@@ -134,6 +134,17 @@ def _read_need(value: Any, label: str) -> int | str:
     return read_need(value, label)
 
 
+def _durations(value: Any, label: str) -> Any:
+    """A text such as `15m,30m,1h`; a program may give a list, of texts or of seconds."""
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, (list, tuple)):
+        return value  # refused with the rest
+    texts = [one.strip() if isinstance(one, str) else f"{one}s" for one in parts]
+    for text in texts:
+        parse_duration(text, label)
+    return ",".join(texts)
+
+
 def _is_limit(seconds: float) -> bool:
     return 0 < seconds <= LONGEST_SECONDS
 
@@ -197,6 +208,12 @@ def _is_restart_policy(text: str) -> bool:
     return text == "no" or (policy in ("on-failure", "always") and counted == bool(colon))
 
 
+def _is_on_limit(text: str) -> bool:
+    policy, colon, count = text.partition(":")
+    counted = count.isascii() and count.isdigit() and len(count) <= 9 and int(count) > 0
+    return text == "off" or (policy == "resume" and counted == bool(colon))
+
+
 KINDS = {
     options.FLAG: ValueKind(""),
     options.TEXT: ValueKind("TEXT"),
@@ -216,6 +233,10 @@ KINDS = {
         "no, on-failure[:N] or always[:N]",
         ("no", "on-failure", "always"),
     ),
+    options.ON_LIMIT: ValueKind(
+        "POLICY", None, _is_on_limit, "off, resume or resume:N", ("off", "resume")
+    ),
+    options.DURATIONS: ValueKind("D,D...", _durations, bool, "a list such as 15m,30m,1h"),
     options.NOTICES: ValueKind(
         "KINDS",
         _notices,

@@ -98,6 +98,19 @@ class StartRequest:
         self.added: dict[str, Any] | None = None
         if self.wanted.max_tokens is not None or self.wanted.max_cost_usd is not None:
             self._hold_budget()
+        if self.wanted.limit_resumes:
+            self._hold_on_limit()
+
+    def _hold_on_limit(self) -> None:
+        """See that it can go on by itself. One of [defaults] is for agents alone."""
+        if self.agent is None and (self.given_by or {}).get("on_limit") == "[defaults]":
+            self.wanted = self.wanted.replace(on_limit="off")
+            self.given_by = {k: by for k, by in (self.given_by or {}).items() if k != "on_limit"}
+            return
+        from holdfast.manage.starting.after_limit import check_on_limit
+
+        said = check_on_limit(self.agent, self.command, self.wanted, self.added)
+        self.warning = "; ".join(filter(None, (self.warning, said)))
 
     def _setup(self, given: str | None) -> str | None:
         """One of config.toml is for runs with a worktree alone; an empty one means none."""

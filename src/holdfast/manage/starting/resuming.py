@@ -64,9 +64,16 @@ def rerun_steps(runs: Runs, directory: RunDirectory, changes: Options) -> Steps[
 
 
 def resume_steps(
-    runs: Runs, directory: RunDirectory, prompt: str | None, given: GivenId | None = None
+    runs: Runs,
+    directory: RunDirectory,
+    prompt: str | None,
+    given: GivenId | None = None,
+    more: Options | None = None,
 ) -> Steps[RunDirectory]:
-    """Go on with the agent's session in a new run, once the old tree is proven gone."""
+    """Go on with the agent's session in a new run, once the old tree is proven gone.
+
+    `more`: options of the new run beside those of the old one.
+    """
     if given is not None and was_given(directory.home, given.id):
         return directory.sibling(given.id)  # an earlier call has
     spec = directory.read_spec()
@@ -84,7 +91,7 @@ def resume_steps(
     options = {**_options_of(spec), "resumed_from": spec.id}
     options["stdin"] = "pipe" if spec.wanted.stdin == "pipe" else None
     options["given"] = given
-    return (yield from runs._start_here(command, **options))
+    return (yield from runs._start_here(command, **{**options, **(more or {})}))
 
 
 def _as_adjusted(directory: RunDirectory) -> RunSpec:

@@ -176,6 +176,8 @@ def _limits_of(info: RunInfo) -> dict[str, str]:
         said["on_budget"] = "paused at its budget"
     if wanted.get("restart", "no") != "no":
         said["restart"] = f"restart {wanted['restart']}"
+    if wanted.get("on_limit", "off") != "off":
+        said["on_limit"] = f"on limit {wanted['on_limit']}"
     if wanted.get("leftovers") == "keep":
         said["leftovers"] = "leftovers kept"
     if info.pty:
@@ -316,7 +318,9 @@ def _limit(known: StatusFacts) -> str:
         return ""
     retry_at = limit.get("retry_at")
     when = f"again at {clock(retry_at, known.now)}" if retry_at else "for how long was not said"
-    return f"a quota is used up, {when}: {_short(str(limit.get('text') or ''))}"
+    wait = known.facts.limit_wait
+    goes_on = f"; goes on at {clock(wait['at'], known.now)}" if wait is not None else ""
+    return f"a quota is used up, {when}: {_short(str(limit.get('text') or ''))}{goes_on}"
 
 
 def _result(info: RunInfo) -> str:

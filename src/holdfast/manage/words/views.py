@@ -174,6 +174,9 @@ def _note_of_running(info: RunInfo) -> str:
         import time
 
         notes.append(f"paused {age(time.time() - seconds_of(info.paused['since']))}")
+    waits = (info.queue or {}).get("waits_for")
+    if waits is not None:  # for its agent's quota: what the last attempt came to is not news
+        return ", ".join([*notes, waits["detail"]])
     if over_budget(info):
         notes.append(f"over budget: {over_budget(info)}")
     if info.attempt is not None and info.attempt > 1:
@@ -254,12 +257,9 @@ _STOPPED = {
 
 
 def _limit(limit: dict[str, Any]) -> str:
-    """`usage limit until 16:00:00`, as far as the agent said so."""
-    if limit.get("retry_at") is None:
-        return "usage limit"
-    import time
+    from holdfast.manage.queueing.view import limit_text
 
-    return f"usage limit until {clock(str(limit['retry_at']), time.time())}"
+    return limit_text(limit.get("retry_at"))
 
 
 def _note_of_lost(info: RunInfo) -> str:
@@ -353,8 +353,13 @@ def hints(infos: Iterable[RunInfo]) -> list[str]:
     return said
 
 
+def is_odd(info: RunInfo) -> bool:
+    """Whether something is to be done about it."""
+    return info.state.needs_recovery or is_unrecorded(info) or _is_deserted(info)
+
+
 def _is_deserted(info: RunInfo) -> bool:
-    """Whether it is queued, and its shim is gone."""
+    """Whether it waits, and its shim is gone."""
     return ((info.queue or {}).get("waits_for") or {}).get("kind") == "shim"
 
 

@@ -114,7 +114,12 @@ def _is_of_here(facts: RunFacts) -> bool:
     if shim is None or shim.boot_id != boot_id:
         return False  # its launcher is at work, or has died; or it is lost to a reboot
     is_to_start = facts.waits_to_begin or conclusion.is_restart_due(facts, boot_id)
-    if is_to_start and (facts.queued or {}).get("context") != own_context():
+    if is_to_start and _context_of(facts) != own_context():
         return False
     looked_at = (shim, conclusion.root_without_exit(facts), conclusion.workload_without_exit(facts))
     return all(one is None or one.verdict() is not Verdict.UNKNOWN for one in looked_at)
+
+
+def _context_of(facts: RunFacts) -> object:
+    """What its command is to be started with, as it was when the run began to wait."""
+    return (facts.limit_wait or facts.queued or {}).get("context")

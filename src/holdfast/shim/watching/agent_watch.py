@@ -16,7 +16,7 @@ from holdfast.agents.facts import (
     UsageRead,
 )
 from holdfast.agents.loader import load_profile
-from holdfast.agents.resume import own_arguments
+from holdfast.agents.resume import own_arguments, resume_command
 from holdfast.agents.stream import StreamReader
 from holdfast.agents.transcript import TranscriptReader, find_transcript
 from holdfast.agents.usage import UsageMeter
@@ -49,8 +49,6 @@ class AgentWatch:
         self._supervisor = supervisor
         self._profile = load_profile(agent)
         self._completion = CompletionDrain(supervisor, self._profile.drain_seconds)
-        _, self._arguments = own_arguments(self._profile, supervisor.spec.command)
-        self._is_new_session = not continues_session(self._profile.options, self._arguments)
         self._spending = Spending(supervisor)
         self._output = output
         self._begin(supervisor.journal.facts.attempt.number)
@@ -58,15 +56,24 @@ class AgentWatch:
 
     def _begin(self, attempt: int) -> None:
         self._attempt = attempt
+        command = self._supervisor.journal.facts.attempt.command or self._supervisor.spec.command
+        _, self._arguments = own_arguments(self._profile, command)
+        self._is_new_session = not continues_session(self._profile.options, self._arguments)
+        self._is_resting = False
         self._meter = UsageMeter(self._profile, self._arguments)
         self._stream = StreamReader(self._profile, self._arguments, meter=self._meter)
         self._transcript: TranscriptReader | None = None
         self._searches = 0
         self._supervisor.loop.cancel("transcript")
 
-    def attempt_over(self, _lived: float) -> None:
-        """What it used is on record before another one begins."""
+    def attempt_over(self) -> None:
+        """What it used is on record before another one begins; its transcript grows no more."""
         self._spending.flush()
+        self._is_resting = True
+
+    def resume_words(self, session: str) -> list[str]:
+        """The command that goes on with that session."""
+        return resume_command(self._profile, self._supervisor.spec.command, session, None)
 
     @property
     def sought(self) -> Sought:
@@ -112,7 +119,14 @@ class AgentWatch:
         elif isinstance(fact, BudgetGivenUp):
             self._spending.given_up()
         elif isinstance(fact, LimitHit):
-            journal.record(Kind.LIMIT_HIT, retry_at=fact.retry_at, text=redact_text(fact.text))
+            self._limit_hit(fact)
+
+    def _limit_hit(self, hit: LimitHit) -> None:
+        """Not again what an earlier shim read: "in an hour" was said then."""
+        known = self._supervisor.journal.facts.attempt.limit
+        if known is None or (known.get("retry_at") is None and hit.retry_at is not None):
+            record = self._supervisor.journal.record
+            record(Kind.LIMIT_HIT, retry_at=hit.retry_at, text=redact_text(hit.text))
 
     def _session_found(self, session: str) -> None:
         spec = self._supervisor.spec
@@ -167,8 +181,10 @@ class AgentWatch:
     def _poll_transcript(self) -> None:
         is_budgeted = self._supervisor.spec.wanted.max_tokens is not None
         rest = HURRIED_SECONDS if is_budgeted else TRANSCRIPT_SECONDS
-        seconds = 0.0 if self._read_transcript() else rest
-        self._supervisor.loop.after("transcript", seconds, self._poll_transcript)
+        is_behind = self._read_transcript()
+        if is_behind or not self._is_resting:
+            seconds = 0.0 if is_behind else rest
+            self._supervisor.loop.after("transcript", seconds, self._poll_transcript)
 
     def _read_transcript(self) -> bool:
         """Skips what stdout has shown already. True: there is more to read."""

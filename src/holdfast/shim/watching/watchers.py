@@ -79,6 +79,10 @@ class Watcher:
         """Another value was given: stop watching."""
         self._supervisor.loop.cancel(self.timer)
 
+    def rest(self) -> None:
+        """The attempt is over, and another one is to follow."""
+        self._supervisor.loop.cancel(self.timer)
+
     def _stop(self, detail: str, **how: Any) -> None:
         self._supervisor.begin_stop(self.cause, detail, **how)
 
@@ -94,6 +98,9 @@ class DeadlineWatcher(Watcher):
         """Set the timer; it is in the past if the time ran out while there was no shim."""
         began = self._supervisor.journal.facts.began_boottime or boottime()
         self._supervisor.loop.at(self.timer, began + self._asked, self._over)
+
+    def rest(self) -> None:
+        """The time between attempts counts."""
 
     def _over(self) -> None:
         """What was written in time is read first: it may prove completion."""
