@@ -23,7 +23,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from holdfast.manage.starting.request import StartRequest
     from holdfast.options import Wanted
+
+
+def hold_budget(request: StartRequest) -> None:
+    """See that it can hold. One of [defaults] is for agents alone."""
+    given = request.given_by or {}
+    if request.agent is None:
+        meant = {"max_tokens": "max_tokens", "max_cost": "max_cost_usd"}
+        unmeant = {name: field for name, field in meant.items() if given.get(name) == "[defaults]"}
+        request.wanted = request.wanted.replace(**dict.fromkeys(unmeant.values()))
+        rest = {name: by for name, by in given.items() if name not in unmeant}
+        request.given_by = rest or None
+        if request.wanted.max_tokens is None and request.wanted.max_cost_usd is None:
+            return
+    words = AgentWords.for_start(request.agent, request.command, request.wanted)
+    request.added = words.added
+    request.warning = "; ".join(filter(None, (request.warning, words.warning)))
 
 
 class AgentWords:

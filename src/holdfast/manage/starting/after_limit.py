@@ -15,9 +15,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from holdfast.manage.starting.request import StartRequest
     from holdfast.options import Wanted
 
 _SOME_SESSION = "0"
+
+
+def hold_on_limit(request: StartRequest) -> None:
+    """See that it can go on by itself. One of [defaults] is for agents alone."""
+    given = request.given_by or {}
+    if request.agent is None and given.get("on_limit") == "[defaults]":
+        request.wanted = request.wanted.replace(on_limit="off")
+        rest = {name: by for name, by in given.items() if name != "on_limit"}
+        request.given_by = rest or None
+        return
+    said = check_on_limit(request.agent, request.command, request.wanted, request.added)
+    request.warning = "; ".join(filter(None, (request.warning, said)))
 
 
 def check_on_limit(

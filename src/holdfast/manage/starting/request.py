@@ -97,20 +97,13 @@ class StartRequest:
         self.agent = _agent(_fitting(agent, "agent", "str"), self.command)
         self.added: dict[str, Any] | None = None
         if self.wanted.max_tokens is not None or self.wanted.max_cost_usd is not None:
-            self._hold_budget()
+            from holdfast.manage.starting.added_words import hold_budget
+
+            hold_budget(self)
         if self.wanted.limit_resumes:
-            self._hold_on_limit()
+            from holdfast.manage.starting.after_limit import hold_on_limit
 
-    def _hold_on_limit(self) -> None:
-        """See that it can go on by itself. One of [defaults] is for agents alone."""
-        if self.agent is None and (self.given_by or {}).get("on_limit") == "[defaults]":
-            self.wanted = self.wanted.replace(on_limit="off")
-            self.given_by = {k: by for k, by in (self.given_by or {}).items() if k != "on_limit"}
-            return
-        from holdfast.manage.starting.after_limit import check_on_limit
-
-        said = check_on_limit(self.agent, self.command, self.wanted, self.added)
-        self.warning = "; ".join(filter(None, (self.warning, said)))
+            hold_on_limit(self)
 
     def _setup(self, given: str | None) -> str | None:
         """One of config.toml is for runs with a worktree alone; an empty one means none."""
@@ -127,23 +120,6 @@ class StartRequest:
                 value=given,
             )
         return None
-
-    def _hold_budget(self) -> None:
-        """See that it can hold. One of [defaults] is for agents alone."""
-        defaults = [name for name, by in (self.given_by or {}).items() if by == "[defaults]"]
-        if self.agent is None:
-            meant = {"max_tokens": "max_tokens", "max_cost": "max_cost_usd"}
-            unmeant = {name: field for name, field in meant.items() if name in defaults}
-            self.wanted = self.wanted.replace(**dict.fromkeys(unmeant.values()))
-            given = {name: by for name, by in (self.given_by or {}).items() if name not in unmeant}
-            self.given_by = given or None
-            if self.wanted.max_tokens is None and self.wanted.max_cost_usd is None:
-                return
-        from holdfast.manage.starting.added_words import AgentWords
-
-        words = AgentWords.for_start(self.agent, self.command, self.wanted)
-        self.added = words.added
-        self.warning = "; ".join(filter(None, (self.warning, words.warning)))
 
     def spec(
         self,
