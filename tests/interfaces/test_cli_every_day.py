@@ -44,6 +44,20 @@ def test_a_shell_line_in_one_word_hints_at_sh(holdfast, how):
     assert "sh -c" not in holdfast("run", *how, "nonesuch", "a|b", expect=127).stderr
 
 
+@pytest.mark.parametrize("how", [[], ["-F"]], ids=["in the background", "in the foreground"])
+def test_the_name_of_a_run_in_place_of_a_command_hints_at_status(holdfast, how):
+    holdfast("run", "-n", "web", "true", expect=0)
+    said = holdfast("run", *how, "web", expect=127)
+    assert "hint: a run has that name: holdfast status web" in said.stderr
+    assert "has that name" not in holdfast("run", *how, "nonesuch", expect=127).stderr
+
+
+def test_an_outcome_given_as_a_state_is_named(holdfast):
+    said = holdfast("ls", "--state", "failed", expect=2)
+    assert "hint: --outcome failed" in said.stderr
+    assert "invalid choice" in holdfast("ls", "--state", "moon", expect=2).stderr
+
+
 def test_wait_says_how_a_run_ended_once(holdfast):
     holdfast("run", "-n", "k", "sh", "-c", "kill -9 $$", expect=0)
     said = holdfast("wait", "k", expect=137)

@@ -59,7 +59,7 @@ def stay(run: Run, args: Namespace) -> int:
 
 
 def _stay(run: Run, args: Namespace) -> int:
-    from holdfast.cli.text.start_text import announce, hint_at_shell
+    from holdfast.cli.text.start_text import announce, hint_at_word
 
     gc.enable()  # from here on it may last
     is_init = os.getpid() == 1
@@ -78,9 +78,9 @@ def _stay(run: Run, args: Namespace) -> int:
     why = reason(info, code)
     if why is not None and not args.quiet:
         streams.complain(f"holdfast: {why}")
-        by_shell = hint_at_shell(run, code)
-        if by_shell is not None:
-            streams.complain(f"  hint: {by_shell}")
+        by_word = hint_at_word(run, code)
+        if by_word is not None:
+            streams.complain(f"  hint: {by_word}")
     return code
 
 

@@ -32,7 +32,12 @@ def add_selectors(parser: Parser, every: str = "all of them", *, since: bool = T
     group.add_argument("--tag", metavar="K=V", action="append", help="with this tag; K: any value")
     states, outcomes = [state.value for state in State], [outcome.value for outcome in Outcome]
     group.add_argument(
-        "--state", metavar="S", action="append", choices=states, help=", ".join(states)
+        "--state",
+        metavar="S",
+        action="append",
+        type=lambda word: _state(word, outcomes),
+        choices=states,
+        help=", ".join(states),
     )
     group.add_argument(
         "--outcome", metavar="O", action="append", choices=outcomes, help=", ".join(outcomes)
@@ -41,6 +46,13 @@ def add_selectors(parser: Parser, every: str = "all of them", *, since: bool = T
     if since:
         group.add_argument("--since", metavar="D", help="active, or ended within this time")
     group.add_argument("--all", action="store_true", help=every)
+
+
+def _state(word: str, outcomes: list[str]) -> str:
+    if word in outcomes:
+        hint = f"--outcome {word}"
+        raise WrongUse(f"--state: {word} is how a run ended, an outcome", hint=hint)
+    return word
 
 
 def has_selector(args: Namespace) -> bool:

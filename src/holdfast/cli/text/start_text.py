@@ -103,7 +103,7 @@ def never_started(run: Run, facts: RunFacts) -> Failed:
     ending, info = facts.ending or {}, run.info()
     what = str(ending.get("evidence") or f"the run's shim died: {info.evidence}")
     code = run_exit_code(Outcome.NEVER_STARTED, ending.get("exit_code"), None)
-    hint = hint_at_shell(run, code)
+    hint = hint_at_word(run, code)
     error = Failed(what, hint=hint or f"holdfast status {info.name}", document=info.to_json())
     error.code = "never-started"
     error.exit_code = code
@@ -152,13 +152,19 @@ def warn_of_logout() -> None:
         streams.warn(f"this run ends at logout: {fate.why}", fate.fix)
 
 
-def hint_at_shell(run: Run, code: int) -> str | None:
-    """For one word that was not found, and was meant as a command line."""
+def hint_at_word(run: Run, code: int) -> str | None:
+    """For one word that was not found: it was meant as a command line, or as the name of a run."""
     command = run.directory.read_spec().command if code == _NOT_FOUND else ()
     if len(command) != 1 or len(command[0]) > _LONGEST_LINE:
         return None
-    if not set(command[0]) & _OF_A_SHELL:
-        return None
+    from holdfast.run.names import valid_name
+    from holdfast.run.references import find_by_name
+
+    word = command[0]
+    if not set(word) & _OF_A_SHELL:
+        home = run.directory.home
+        is_run = valid_name(word) and find_by_name(home, word) not in (None, run.id)
+        return f"a run has that name: holdfast status {word}" if is_run else None
     import shlex
 
-    return f"a shell runs such a line: holdfast run sh -c {shlex.quote(command[0])}"
+    return f"a shell runs such a line: holdfast run sh -c {shlex.quote(word)}"
