@@ -105,9 +105,10 @@ def _open(path: str) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | _FLAGS, 0o600)
     except OSError as error:
-        if error.errno == errno.ELOOP:
+        if error.errno in (errno.ELOOP, errno.EISDIR):
+            what = "a symbolic link" if error.errno == errno.ELOOP else "a directory"
             raise UnsafeFile(
-                f"{path} is a symbolic link; locks are plain files",
+                f"{path} is {what}; locks are plain files",
                 hint="look who made it, and remove it",
                 path=path,
             ) from None

@@ -60,8 +60,9 @@ def _when_recorded(supervisor: Supervisor) -> None:
         return
     crash_point("shim.ended-synced")
     facts = supervisor.journal.facts
-    supervisor.guarded("summary", lambda: clear_up(supervisor.directory, supervisor.spec, facts))
+    # The next in line need not wait for the summary.
     supervisor.guarded("queue", lambda: leave_queue(supervisor.directory, supervisor.spec))
+    supervisor.guarded("summary", lambda: clear_up(supervisor.directory, supervisor.spec, facts))
     for note in supervisor.after_ending:
         supervisor.guarded("notice", note)
     supervisor.on_ready()

@@ -217,9 +217,12 @@ def slot_of(directory: RunDirectory) -> Slot:
     if not directory.exists():
         return Slot.FREE
     try:
-        facts = fold(directory.read_events().events)
+        read = directory.read_events()
+        facts = fold(read.events)
     except HoldfastError:
         return Slot.UNKNOWN
+    if read.damage is not None:
+        return Slot.TAKEN if directory.lock_is_held() else Slot.UNKNOWN
     return _slot_without_shim(directory, facts)
 
 

@@ -99,7 +99,10 @@ def _shims_above(directory: RunDirectory) -> list[RunDirectory]:
 def needs_rescue(directory: RunDirectory) -> bool:
     """Whether an adopter would do something for a run that has no shim."""
     try:
-        spec, facts = directory.read_spec(), fold(directory.read_events().events)
+        spec, read = directory.read_spec(), directory.read_events()
+        if read.damage is not None:
+            return False
+        facts = fold(read.events)
         doubt = doubt_origin(directory, spec)
         if doubt is not None or doubt_length(directory, facts, has_summary(directory)) is not None:
             return False

@@ -11,6 +11,7 @@ import os
 
 from holdfast.errors import HoldfastError
 from holdfast.process.memory import own_groups
+from holdfast.record import Record
 from holdfast.run.control_socket import tell
 from holdfast.run.crashpoints import crash_point
 from holdfast.run.directory import RunDirectory
@@ -49,6 +50,14 @@ _LONGEST_BUSY_SECONDS = 1.0
 
 class QueueBusy(ValueError):
     """The baton is taken: it is asked again soon."""
+
+
+class Planned(Record):
+    """What a look came to: our place, which is a slot by now if it has no reason against it."""
+
+    place: QueuePlace
+    able: list[str]  # who may start before us
+    slots_left: bool
 
 
 class Turn:
@@ -124,11 +133,11 @@ class Turn:
         if planned is None:
             return self._try_soon()
         self._busy_pause = _BUSY_SECONDS
-        place, able = planned
-        if place.reason is None:
+        place = planned.place
+        if place.reason is not None:
+            self._look_later(place, planned.able)
+        elif planned.slots_left:  # else whoever gives up a slot wakes the next
             wake_first(self._queue)
-        else:
-            self._look_later(place, able)
         return place.reason is None
 
     def _try_soon(self) -> bool:
@@ -147,7 +156,7 @@ class Turn:
     def _order(self) -> str:
         return order_in(self._supervisor.directory, self._supervisor.journal.facts)
 
-    def _plan(self, settings: QueueSettings) -> tuple[QueuePlace, list[str]] | None:
+    def _plan(self, settings: QueueSettings) -> Planned | None:
         """Our place, which may be a slot by now, and who may start before us.
 
         None: somebody else admits by memory.
@@ -195,7 +204,7 @@ class Turn:
         waiters: list[Waiter],
         position: int,
         memory: MemoryLook | None,
-    ) -> tuple[QueuePlace, list[str]]:
+    ) -> Planned:
         """Admit ourselves if the plan says so."""
         *ahead, own = plan(
             waiters,
@@ -216,7 +225,8 @@ class Turn:
             crash_point("shim.slot-taken")
             self._supervisor.journal.record(Kind.ADMITTED, queue=self._queue.name)
             crash_point("shim.admission-recorded")
-        return own.replace(position=position), able
+        slots_left = settings.limit - active - (own.reason is None)
+        return Planned(own.replace(position=position), able, slots_left > 0)
 
     def _sibling(self, run_id: str) -> RunDirectory:
         return self._supervisor.directory.sibling(run_id)
