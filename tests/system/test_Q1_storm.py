@@ -43,7 +43,7 @@ def test_Q1_50_runs_from_10_processes_two_at_a_time_in_order(tmp_path):
     admitted.sort()
     line = sorted(order for _, order in admitted)
     may_be_ahead = 1  # of two that have a free slot each, either may be the first to take it
-    for number, (at, order) in enumerate(admitted):
+    for number, (moment, order) in enumerate(admitted):
         # Who does not take its turn for 2 s, on a machine that is so busy, is gone past.
-        may_be_ahead += number > 0 and at - admitted[number - 1][0] > 2
+        may_be_ahead += number > 0 and moment - admitted[number - 1][0] > 2
         assert line.index(order) <= number + may_be_ahead
