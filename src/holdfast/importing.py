@@ -26,7 +26,7 @@ _PACKAGE = __name__.partition(".")[0]
 _ROOT = __file__.rpartition("/")[0]
 _SUFFIX = f".{sys.implementation.cache_tag}.pyc"
 _HEAD_BYTES = 16
-_MOST_BYTES = 1 << 18
+_MOST_BYTES = 1 << 16  # more at once would be mapped and unmapped by malloc, page by page
 _UNCHECKED = MAGIC_NUMBER + b"\0\0\0\0"  # flags: by time and size, not by a hash
 
 
