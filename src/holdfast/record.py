@@ -40,6 +40,9 @@ class Record:
             if len(values) == len(fields) and not named:  # the fast path of hot captures
                 self.__dict__.update(zip(fields, values, strict=True))
                 return
+            if not values and named.keys() == self._names:  # as of a copy, or read from a file
+                self.__dict__.update(named)
+                return
             if len(values) > len(fields):
                 raise TypeError(f"{type(self).__name__} takes {len(fields)} values")
             given = {**dict(zip(fields, values, strict=False)), **named}

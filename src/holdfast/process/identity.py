@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
 _LONGEST_TOKEN = 109
+_read_before: dict[str, ProcessIdentity] = {}  # by token: events name the same few, often
+_MOST_READ_BEFORE = 64
 _HEX = "0123456789abcdef"
 _PORTABLE_PREFIX = "hp1."
 _LARGEST_PID = 2**31 - 1
@@ -121,7 +123,11 @@ class ProcessIdentity(Record):
         token = document.get("token")
         if not isinstance(token, str):
             raise InvalidToken("a recorded identity has no token")
-        return cls.parse(token)
+        if token not in _read_before:
+            if len(_read_before) >= _MOST_READ_BEFORE:
+                _read_before.clear()
+            _read_before[token] = cls.parse(token)
+        return _read_before[token]
 
     def look(self) -> Look:
         """Look at the process now."""

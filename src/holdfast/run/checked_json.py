@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from holdfast.record import Record
 
+    # A name, whether it may be None, what its value has to fit, and what was expected.
+    CheckedField = tuple[str, bool, Callable[[object], bool], str]
+
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
@@ -72,12 +75,11 @@ def read_fields(record: type[Record], document: object, what: str) -> dict[str, 
         raise damaged(what, "is not a JSON object")
     if document.keys() != record._names:
         document = _completed(record, document, what)
-    for name, annotation in _checked_fields(record):
-        expected = mismatch(annotation, document[name])
-        if expected is not None:
+    for name, may_be_none, fits, expected in _checked_fields(record):
+        value = document[name]
+        if not (fits(value) or (may_be_none and value is None)):
             # The type alone: the value may be a secret.
-            found = type(document[name]).__name__
-            raise damaged(what, f"has {name} of type {found}, not {expected}")
+            raise damaged(what, f"has {name} of type {type(value).__name__}, not {expected}")
     return dict(document)
 
 
@@ -97,19 +99,18 @@ def _completed(record: type[Record], document: dict[Any, Any], what: str) -> dic
     return whole
 
 
-_checked: dict[type[Record], list[tuple[str, str]]] = {}
+_checked: dict[type[Record], list[CheckedField]] = {}
 
 
-def _checked_fields(record: type[Record]) -> list[tuple[str, str]]:
-    """Names and annotations; a nested record is read by its own from_json."""
+def _checked_fields(record: type[Record]) -> list[CheckedField]:
+    """How each field is checked; a nested record is read by its own from_json."""
     if record not in _checked:
-        annotations = ((name, record.__annotations__[name]) for name in record._fields)
-        _checked[record] = [(name, kind) for name, kind in annotations if _is_checked(kind)]
+        annotations = [(name, record.__annotations__[name]) for name in record._fields]
+        plain = [(name, kind, kind.removesuffix(" | None")) for name, kind in annotations]
+        _checked[record] = [
+            (name, kind != base, *CHECKS[base]) for name, kind, base in plain if base in CHECKS
+        ]
     return _checked[record]
-
-
-def _is_checked(annotation: str) -> bool:
-    return annotation.removesuffix(" | None") in CHECKS
 
 
 def damaged(what: str, fault: str) -> DamagedRecord:
