@@ -1,0 +1,34 @@
+"""Shims of one machine sample at the same moments, whenever they were started."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.shim.observer import next_beat
+
+intervals = st.sampled_from([0.5, 1.0, 5.0, 60.0])
+times = st.floats(min_value=0, max_value=1e8)
+
+
+@given(now=times, interval=intervals)
+def test_a_sample_is_due_at_a_multiple_of_the_interval(now, interval):
+    due = next_beat(now, interval)
+    assert due / interval == int(due / interval)
+    assert 0.5 * interval <= due - now <= 1.5 * interval
+
+
+@given(beat=st.integers(min_value=0, max_value=10**7), interval=intervals)
+def test_who_keeps_the_beat_samples_at_the_interval(beat, interval):
+    late = interval / 10  # a wake is never early, and on a busy machine it is late
+    assert next_beat(beat * interval + late, interval) == (beat + 1) * interval
+
+
+@given(one=times, interval=intervals, part=st.floats(min_value=0, max_value=1))
+def test_shims_that_started_apart_come_to_the_same_moments(one, interval, part):
+    first, other = next_beat(one, interval), next_beat(one + part * interval, interval)
+    while first < other:
+        first = next_beat(first, interval)
+    while other < first:
+        other = next_beat(other, interval)
+    assert first == other
