@@ -220,6 +220,7 @@ def _forget_the_launcher() -> None:
     for name in above:
         vars(sys.modules[name]).clear()
     vars(sys.modules["__main__"]).pop("re", None)  # a console script as pip makes it
+    _strip_code()
     for name in list(sys.modules):
         # Only the reference is dropped: what else uses it keeps it.
         if name in above or name.partition(".")[0] in _OF_THE_LAUNCHER:
