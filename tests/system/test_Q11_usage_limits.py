@@ -14,7 +14,7 @@ from holdfast.errors import InvalidOption, Refused
 from holdfast.manage.runs import Runs
 from holdfast.options import Wanted
 from holdfast.process.clock import seconds_of
-from holdfast.shim.usage_limit import wait_seconds
+from holdfast.shim.waiting.usage_limit import wait_seconds
 from tests.support import running
 from tests.support.neighbours import wait_until_watched
 from tests.support.pretend_claude import install, quota

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.run.facts import ExitFacts
     from holdfast.shim.beginning import BegunAttempt
     from holdfast.shim.supervisor import Supervisor
-    from holdfast.shim.usage_limit import UsageLimit
+    from holdfast.shim.waiting.usage_limit import UsageLimit
 
 BACKOFF_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 CRASH_LOOP_ATTEMPTS = 5  # this many attempts in a row that lived less than...
@@ -86,7 +86,7 @@ class Restarting:
         self.policy = RestartPolicy(wanted.restarts, after_success=wanted.restarts_after_success)
         self.limit: UsageLimit | None = None  # with --on-limit
         if wanted.limit_resumes:
-            from holdfast.shim.usage_limit import UsageLimit
+            from holdfast.shim.waiting.usage_limit import UsageLimit
 
             self.limit = UsageLimit(supervisor)
 

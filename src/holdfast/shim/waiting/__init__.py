@@ -1,1 +1,1 @@
-"""A queued run: its shim, which waits for the conditions that were asked for."""
+"""What a shim waits for: a queued run's conditions, or a used-up quota of its agent."""
