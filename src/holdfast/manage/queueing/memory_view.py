@@ -9,13 +9,8 @@ from holdfast.errors import HoldfastError
 from holdfast.manage.state import read_facts
 from holdfast.run.directory import RunDirectory
 from holdfast.run.locks import lock_is_held
-from holdfast.run.queueing.disk import Queue, Slot, slot_of
-from holdfast.run.queueing.memory import (
-    look_at_memory,
-    memory_lock_path,
-    memory_lock_pid,
-    need_of,
-)
+from holdfast.run.queueing.disk import Queue, Slot, need_of, slot_of
+from holdfast.run.queueing.memory import look_at_memory, memory_lock_path, memory_lock_pid
 from holdfast.run.queueing.plan import Reason, Waiter, plan
 from holdfast.run.units import size
 

@@ -37,9 +37,12 @@ from holdfast.run.queueing.plan import is_order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from holdfast.run.facts import RunFacts
     from holdfast.run.home import Home
     from holdfast.run.locks import HeldLock
+    from holdfast.run.spec import RunSpec
 
 AUTO = "auto"  # a need of memory that is learned from earlier runs
 _MOST_LIMIT = 100_000
@@ -239,6 +242,12 @@ def _slot_without_shim(directory: RunDirectory, facts: RunFacts) -> Slot:
     if Verdict.SAME in verdicts:
         return Slot.TAKEN
     return Slot.UNKNOWN if Verdict.UNKNOWN in verdicts else Slot.FREE
+
+
+def need_of(spec: RunSpec) -> int:
+    """The memory that a run is to find free when it starts; 0: it does not matter."""
+    need: dict[str, Any] = (spec.waits or {}).get("needs_memory") or {}
+    return int(need.get("bytes") or 0)
 
 
 def current_order(directory: RunDirectory) -> str:

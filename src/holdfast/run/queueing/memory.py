@@ -17,13 +17,19 @@ from holdfast.process.verdict import Verdict
 from holdfast.record import Record
 from holdfast.run.directory import RunDirectory
 from holdfast.run.live import is_recent
-from holdfast.run.queueing.disk import Queue, Slot, queue_names, signed_by, slot_of, take_signed
+from holdfast.run.queueing.disk import (
+    Queue,
+    Slot,
+    need_of,
+    queue_names,
+    signed_by,
+    slot_of,
+    take_signed,
+)
 from holdfast.run.trace_rows import last_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from holdfast.run.home import Home
     from holdfast.run.locks import HeldLock
     from holdfast.run.spec import RunSpec
@@ -49,12 +55,6 @@ def take_memory_lock(home: Home) -> HeldLock | None:
 def memory_lock_pid(home: Home) -> int | None:
     """Who took it last, as far as that is known."""
     return signed_by(memory_lock_path(home))
-
-
-def need_of(spec: RunSpec) -> int:
-    """The memory that a run is to find free when it starts; 0: it does not matter."""
-    need: dict[str, Any] = (spec.waits or {}).get("needs_memory") or {}
-    return int(need.get("bytes") or 0)
 
 
 def look_at_memory(home: Home, groups: bytes) -> MemoryLook:

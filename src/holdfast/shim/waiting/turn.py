@@ -10,14 +10,12 @@ from __future__ import annotations
 import os
 
 from holdfast.errors import HoldfastError
-from holdfast.process.memory import own_groups
 from holdfast.record import Record
 from holdfast.run.control_socket import tell
 from holdfast.run.crashpoints import crash_point
 from holdfast.run.directory import RunDirectory
 from holdfast.run.events import Kind
-from holdfast.run.queueing.disk import Queue, order_in
-from holdfast.run.queueing.memory import look_at_memory, need_of, take_memory_lock
+from holdfast.run.queueing.disk import Queue, need_of, order_in
 from holdfast.run.queueing.plan import (
     Reason,
     Waiter,
@@ -75,6 +73,9 @@ class Turn:
         self._busy_pause = _BUSY_SECONDS
         self._able: dict[str, float] = {}  # who may start before us, and when it was told
         self._has_failed = False
+        self._need = need_of(supervisor.spec)
+        if self._need:  # before the wait: the files may be replaced meanwhile
+            from holdfast.run.queueing import memory  # noqa: F401
 
     def holds(self) -> bool:
         """Whether it was admitted, by itself, just now."""
@@ -166,6 +167,9 @@ class Turn:
         waiters, position = self._line(slots)
         if not slots or not any(one.needs_bytes for one in waiters):
             return self._decide(settings, active, waiters, position, None)
+        from holdfast.process.memory import own_groups
+        from holdfast.run.queueing.memory import look_at_memory, take_memory_lock
+
         lock = take_memory_lock(self._queue.home)
         if lock is None:
             return None
@@ -194,7 +198,7 @@ class Turn:
             living += not is_gone
             need = 0 if is_gone else need_of(sibling.read_spec())
             waiters.append(Waiter(run_id, order, need, is_gone))
-        waiters.append(Waiter(self._id, line[ours[0]][0], need_of(self._supervisor.spec)))
+        waiters.append(Waiter(self._id, line[ours[0]][0], self._need))
         return waiters, ours[0] + 1
 
     def _decide(
