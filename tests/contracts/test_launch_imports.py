@@ -197,6 +197,7 @@ OF_OTHER_RUNS = (
     "holdfast.shim.pty",
     "holdfast.shim.rescue.rescue",
     "holdfast.shim.rescue.spawn",
+    "holdfast.shim.setup",
     "holdfast.shim.survivors",
     "holdfast.shim.takeover",
     "holdfast.shim.waiting",
