@@ -220,10 +220,9 @@ class Turn:
             left_out=self._silent(),
         )
         able = [one.id for one in ahead if one.reason is None]
-        needy = [one.id for one in waiters if one.needs_bytes and one.id in able]
-        if own.reason is None and needy:
-            # That one goes first: once we are active it may not fit any more.
-            own = own.replace(reason=Reason.MEMORY, behind=needy[0])
+        if own.reason is None and able:
+            # They go first, by a moment: the order holds, and what fits for them now still does.
+            own = own.replace(reason=Reason.SLOT)
         if own.reason is None:
             self._queue.admit(self._order(), self._id)
             crash_point("shim.slot-taken")
