@@ -35,6 +35,7 @@ NOTICE_KINDS = {
     "anomaly": "a rule about its figures fired",
     "orphan": "its shim died, and another one took it over",
     "budget": "it was paused, because a budget is used up",
+    "attention": "its agent waits for a person: permission, an answer, the next turn",
 }
 
 # The headings of the help.
@@ -342,6 +343,30 @@ class Wanted(Record):
         WATCH,
         f"what to be told of: {', '.join(NOTICE_KINDS)} (all)",
         metavar="KINDS",
+    )
+    agent_hooks: str = option(
+        "agent_hooks",
+        ("auto", "off"),
+        WATCH,
+        "whether its agent is told to report what it waits for: auto (default) or off",
+        default="auto",
+        metavar="WHAT",
+    )
+    approve: str = option(
+        "approve",
+        ("off", "ask", "deny"),
+        WATCH,
+        "who answers when its agent asks for permission: off (default): its own prompt alone; ask:"
+        " `approve` and `deny` too; deny: it is refused",
+        default="off",
+        metavar="WHO",
+    )
+    approve_timeout_seconds: float = option(
+        "approve_timeout",
+        LIMIT,
+        WATCH,
+        "how long a question waits for `approve`; then its own prompt is left (1h)",
+        default=3600.0,
     )
     stdin: str = "null"  # or pipe, file: follows from what `stdin` was given
 

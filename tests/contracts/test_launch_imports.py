@@ -45,6 +45,7 @@ NOT_LEAN = {"collections", "enum", "functools", "json", "re", "signal"}
 OF_THE_ASKER = {"holdfast.manage.starting.option_values", "holdfast.run.units"}
 NEED_MORE = {
     "holdfast.shim.watching.agent_watch",  # reads the agent's stream
+    "holdfast.shim.watching.hooks",  # what its hooks report
     "holdfast.shim.watching.spending",  # what it says there about its tokens
     "holdfast.shim.pty.terminal",  # for --pty
 }

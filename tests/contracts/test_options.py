@@ -70,6 +70,8 @@ def typed(option: Option) -> list[str]:
 
 def asked_for(option: Option, value: object) -> Wanted:
     options: dict[str, Any] = {option.name: value}
+    if option.name == "approve":  # needs somebody to talk to
+        return StartRequest(["claude"], pty=True, **options).wanted
     return StartRequest(COMMAND, **options).wanted
 
 

@@ -27,10 +27,11 @@ def test_what_is_here_what_is_broken_and_what_is_missing(holdfast, programs, tmp
     said = " ".join(done.stdout.split())
     assert "ok claude 1.2.3 (its profile was checked with " in said
     assert f"{tmp_path}/bin/claude" in "".join(done.stdout.split())
-    assert "sees session (stdout), completion (stdout, transcript)" in said
+    assert "sees session (stdout, hooks), completion (stdout, transcript)" in said
     assert "usage (tokens while it works, cost)" in said
     assert "when run with --output-format stream-json --verbose; holds max-tokens" in said
-    assert "max-cost by its own --max-budget-usd; can resume by session id" in said
+    assert "max-cost by its own --max-budget-usd; reports by hooks: permission, question," in said
+    assert "turn over; can resume by session id" in said
     assert "-- codex" in said
     assert "does not work: --version: exit code 3, 'oops'" in said
     assert "-- gemini Gemini CLI is not on PATH fix: npm install -g @google/gemini-cli" in said
@@ -53,6 +54,8 @@ def test_json_has_every_agent_and_plain_doctor_none(holdfast, programs):
         "budget": "max-tokens",
         "limit": "stdout",
         "resume": "by session id",
+        "attention": None,
+        "approve": None,
     }
     # A7: of aider only the cost is known.
     assert agents["aider"]["sees"]["usage"] == "cost"

@@ -66,7 +66,7 @@ def test_a_run_is_replaced_by_another_though_it_is_removed_meanwhile(holdfast, r
 def test_a_wait_knows_how_a_run_ended_that_is_removed_before_the_others_end(holdfast, runs: Runs):
     holdfast("run", "-F", "-n", "a", "sh", "-c", "exit 3", expect=3)
     holdfast("run", "-n", "b", "sleep", "600", expect=0)
-    steps = runs._wait_steps(["a", "b"], any_of=False, timeout=None)
+    steps = runs._wait_steps(["a", "b"], any_of=False, attention=False, timeout=None)
     _until_asked(steps)
     holdfast("rm", "a", expect=0)
     stop(holdfast, "b")

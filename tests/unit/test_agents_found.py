@@ -60,15 +60,18 @@ def test_generic_is_no_program():
 
 def test_what_can_be_seen_is_said():
     assert visibility(load_profile("claude")).as_dict() == {
-        "session": "stdout",
+        "session": "stdout, hooks",
         "completion": "stdout, transcript",
         "usage": "tokens while it works, cost",
         "budget": "max-tokens, max-cost by its own --max-budget-usd",
         "limit": "stdout",
         "resume": "by session id",
+        "attention": "permission, question, turn over",
+        "approve": "in a terminal",
     }
     aider = visibility(load_profile("aider"))
     assert (aider.session, aider.completion, aider.usage) == (None, None, "cost")
+    assert (aider.attention, aider.approve) == (None, None)
     assert aider.budget == "max-cost"
     held = {name: visibility(load_profile(name)).budget for name in ("codex", "gemini", "opencode")}
     assert held == {

@@ -29,6 +29,8 @@ class Visibility(Record):
     budget: str | None  # what --max-tokens and --max-cost hold by
     limit: str | None
     resume: str | None
+    attention: str | None  # how it is known what it waits for
+    approve: str | None  # where --approve holds
 
 
 class FoundAgent(Record):
@@ -97,20 +99,33 @@ def visibility(profile: AgentProfile) -> Visibility:
     """What the profile's rules can find, and where."""
     transcript = profile.transcript
     return Visibility(
-        session="stdout" if profile.session else None,
+        session=_joined(stdout=profile.session, hooks=profile.hooks),
         completion=_places(profile.completion, transcript.completion if transcript else ()),
         usage=_usage([*profile.usage, *(transcript.usage if transcript else ())]),
         budget=_budget(profile),
         limit="stdout" if profile.limit else None,
         resume="by session id" if profile.resume else None,
+        attention=_attention(profile),
+        approve="in a terminal" if profile.hooks and profile.hooks.asking else None,
     )
 
 
 def _places(
     stdout: tuple[CompletionRule, ...], transcript: tuple[CompletionRule, ...]
 ) -> str | None:
-    places = [name for name, rules in (("stdout", stdout), ("transcript", transcript)) if rules]
-    return ", ".join(places) or None
+    return _joined(stdout=stdout, transcript=transcript)
+
+
+def _joined(**places: object) -> str | None:
+    return ", ".join(name for name, is_there in places.items() if is_there) or None
+
+
+def _attention(profile: AgentProfile) -> str | None:
+    """What its hooks report of its waiting for a person."""
+    rules = profile.hooks.report if profile.hooks else ()
+    asked = [one.asks for one in rules if one.asks is not None]
+    turns = ["turn over"] if any(one.ends_turn for one in rules) else []
+    return ", ".join(dict.fromkeys([*sorted(asked), *turns])) or None
 
 
 def _usage(rules: list[UsageRule]) -> str | None:

@@ -85,6 +85,37 @@ _budget = Table(
         "over": Each(Table(parts.OverBudgetRule, {}, rule=True)),
     },
 )
+_hooks = Table(
+    parts.HookRules,
+    {
+        "option": text,
+        "session": path,
+        "events": Each(text),
+        "terminal_events": Each(text),
+        "asking": text,
+        "background": Each(text),
+        "never_with": Each(text),
+        "key": Each(path),
+        "allow": text,
+        "deny": text,
+        "report": Each(
+            Table(
+                parts.HookRule,
+                {
+                    "asks": one_of("permission", "question"),
+                    "text": sentence,
+                    "settles": flag,
+                    "begins_turn": flag,
+                    "ends_turn": flag,
+                    "failed": flag,
+                    "result": Each(path),
+                },
+                rule=True,
+            )
+        ),
+    },
+    required=("option", "session"),
+)
 _resume = Table(
     parts.ResumeRule,
     {
@@ -137,6 +168,7 @@ profile = Table(
         "budget": _budget,
         "limit": Each(_limit),
         "transcript": _transcript,
+        "hooks": _hooks,
         "resume": _resume,
         "pretty": Each(_pretty),
     },

@@ -6,11 +6,9 @@ unchanged, so nothing is ever lost silently. What an agent writes is not trusted
 
 from __future__ import annotations
 
-import json
-import string
-
 from holdfast.agents.json_lines import JsonLine
 from holdfast.agents.profile import value_at
+from holdfast.agents.templates import fill
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +58,7 @@ class PrettyPrinter:
     def _rendered(self, line: JsonLine) -> Iterator[tuple[str, str]]:
         for record in line.records:
             for part, rule in self._parts(record):
-                text = _filled(rule.show, part)
+                text = fill(rule.show, part)
                 yield rule.style, text if self._plain is None else self._plain(text)
 
     def _parts(self, record: Json) -> Iterator[tuple[Json, PrettyRule]]:
@@ -114,27 +112,6 @@ def _fits(rule: PrettyRule, record: Json, element: Json | None) -> bool:
     if rule.each is None or rule.when.match is None or not rule.when.match.holds(record):
         return False
     return element is None or rule.where is None or rule.where.holds(element)
-
-
-def _filled(template: str, record: Json) -> str:
-    """{a.b|c} is the first of the paths that is there; a value that is no text is JSON."""
-    parts: list[str] = []
-    for literal, name, _, _ in string.Formatter().parse(template):
-        parts.append(literal)
-        if name is not None:
-            values = (value_at(record, tuple(path.split("."))) for path in name.split("|"))
-            value = next((one for one in values if one is not None), "")
-            parts.append(value if isinstance(value, str) else _content(value))
-    return "".join(parts)
-
-
-def _content(value: object) -> str:
-    """A list of blocks with texts (claude's tool results) as those texts; else JSON."""
-    if isinstance(value, list):
-        texts = [one.get("text") for one in value if isinstance(one, dict)]
-        if texts and all(isinstance(text, str) for text in texts):
-            return "\n".join(map(str, texts))
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _one_line(text: str) -> str:

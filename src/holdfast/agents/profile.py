@@ -188,6 +188,42 @@ class TranscriptRules(Record):
     subagents: str | None = None  # files below the folder that is named as the session's file
 
 
+class HookRule(Record):
+    """What one report of an agent's hooks means.
+
+    `asks`: it waits for a person (permission, question), about `text`. `settles`: the question with
+    the same key is over. A turn begins: nothing is open. It ends: `result` is the answer.
+    """
+
+    when: When
+    asks: str | None = None
+    text: str = ""
+    settles: bool = False
+    begins_turn: bool = False
+    ends_turn: bool = False
+    failed: bool = False
+    result: tuple[Path, ...] = ()
+
+
+class HookRules(Record):
+    """How an agent is told to report, by words on its command line; how its reports read.
+
+    After `option` comes JSON with commands by event; `asking` waits for what a person says.
+    """
+
+    option: str
+    session: Path
+    events: tuple[str, ...] = ()
+    terminal_events: tuple[str, ...] = ()  # only where there is somebody to talk to
+    asking: str | None = None
+    background: tuple[str, ...] = ()  # events that the agent need not wait for
+    never_with: tuple[str, ...] = ()
+    key: tuple[Path, ...] = ()
+    allow: str | None = None
+    deny: str | None = None
+    report: tuple[HookRule, ...] = ()
+
+
 class ResumeRule(Record):
     command: tuple[str, ...]
     default_prompt: str = "Continue where you left off."
@@ -230,5 +266,6 @@ class AgentProfile(Record):
     budget: BudgetRules = BudgetRules()
     limit: tuple[LimitRule, ...] = ()
     transcript: TranscriptRules | None = None
+    hooks: HookRules | None = None
     resume: ResumeRule | None = None
     pretty: tuple[PrettyRule, ...] = ()

@@ -36,6 +36,7 @@ class _Table(Record):
     variables: frozenset[str]
     headless: dict[str, tuple[str, ...]]  # by agent: words for a turn without a terminal
     no_terminal: dict[str, tuple[str, ...]]  # other words with which it needs none
+    readable: dict[str, tuple[str, ...]]  # words without which its output tells nothing
 
 
 _BUILT_IN = _Table(
@@ -46,6 +47,7 @@ _BUILT_IN = _Table(
     built_in.SESSION_VARIABLES,
     built_in.HEADLESS,
     built_in.NO_TERMINAL,
+    built_in.READABLE,
 )
 
 
@@ -85,6 +87,18 @@ def needs_terminal(argv: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
         if given.partition("=")[0] in enough or given.startswith(letters):
             return None
     return (agent, words) if words else None
+
+
+def missing_readable_words(argv: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
+    """The agent, and what it takes for output that can be read; None: it is there, or unknown."""
+    located = locate(argv)
+    words = () if located is None else _current_table().readable.get(located.agent, ())
+    if located is None or not words:
+        return None
+    given = located.arguments
+    joined = {f"{one}={given[at]}" for at, one in enumerate(given[:-1], 1)}
+    is_there = joined.union(given).issuperset(words)
+    return None if is_there else (located.agent, words)
 
 
 def may_be_wrapper(name: str) -> bool:
@@ -148,4 +162,11 @@ def table_of(profiles: Mapping[str, AgentProfile]) -> _Table:
             for name, one in profiles.items()
             if one.options.no_terminal
         },
+        {name: one.options.readable for name, one in profiles.items() if _needs_words(one)},
     )
+
+
+def _needs_words(profile: AgentProfile) -> bool:
+    """Whether it names its session only with those options: not in plain text too."""
+    is_plain = any(rule.when.line is not None for rule in profile.session)
+    return bool(profile.options.readable) and not is_plain

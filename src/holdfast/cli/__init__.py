@@ -62,6 +62,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "pause": ("waiting.pause", "stop a run's processes where they are", "acting"),
     "unpause": ("waiting.unpause", "continue what `pause` stopped", "acting"),
     "adjust": ("changing.adjust", "change the limits of a run that goes on", "acting"),
+    "approve": ("changing.approve", "let an agent do what it asks permission for", "acting"),
+    "deny": ("changing.deny", "refuse what an agent asks permission for", "acting"),
     "wait": ("wait", "wait for runs to end; exit with their code", "acting"),
     "stop": ("stop", "stop a run's whole tree", "acting"),
     "send": ("send", "write to a run's stdin", "acting"),

@@ -8,6 +8,7 @@ from holdfast.cli.text.ending_text import UnseenEnd, cause, describe, exit_code_
 from holdfast.manage.plaintext import printable
 from holdfast.manage.runs import Runs
 from holdfast.manage.starting.launch import allow_fork
+from holdfast.manage.words.reasons import needs_you
 from holdfast.run.units import parse_duration
 
 TYPE_CHECKING = False
@@ -27,6 +28,9 @@ def add_arguments(parser: Parser) -> None:
     """RUN... and how long."""
     parser.add_argument("run", metavar="RUN", nargs="*", help=RUNS)
     parser.add_argument("--any", action="store_true", help="return when one of them has ended")
+    parser.add_argument(
+        "--attention", action="store_true", help="return when one of them needs a person, too"
+    )
     parser.add_argument("--timeout", metavar="D", help="give up after this long: exit 75")
     add_selectors(parser, "every active run")
     parser.epilog = (
@@ -35,7 +39,8 @@ def add_arguments(parser: Parser) -> None:
         "last 24h (--since D: within D), so a failure before the wait counts; --all alone means\n"
         "the active ones.\n"
         "exit code: the run's own; 128+N for signal N, 124 for a timeout or silence, 125 when\n"
-        "Holdfast failed or did not observe the end; 75 after --timeout. Of several runs, the\n"
+        "Holdfast failed or did not observe the end; 75 after --timeout; 0 when --attention found\n"
+        "one that needs a person. Of several runs, the\n"
         "first that is not 0, in the order given. An interrupted wait stops no run."
     )
 
@@ -47,15 +52,18 @@ def run(args: Namespace) -> int:
     runs = Runs(notice=streams.complain)
     chosen = _chosen(args, runs)
     with UnseenEnd():
-        infos = runs.wait(chosen, any=args.any, timeout=timeout)
+        infos = runs.wait(chosen, any=args.any, attention=args.attention, timeout=timeout)
+    needed = args.attention and any(info.attention is not None for info in infos)
     ended = [not info.is_active for info in infos]
-    time_is_up = not (any(ended) or not ended if args.any else all(ended))
+    time_is_up = not needed and not (any(ended) or not ended if args.any else all(ended))
     codes = [exit_code_of(info) for info in infos if info.outcome is not None]
     if args.json:
         documents = [info.to_json() for info in infos]
         streams.say_json({"schema": 1, "runs": documents, "timed_out": time_is_up})
     else:
         _show(args, infos, codes)
+    if needed:
+        return 0
     if time_is_up:
         return TIME_IS_UP
     return next((code for code in codes if code), 0)
@@ -73,12 +81,15 @@ def _chosen(args: Namespace, runs: Runs) -> list[Run]:
 
 
 def _show(args: Namespace, infos: list[RunInfo], codes: list[int]) -> None:
-    shown = [info for info in infos if info.outcome is not None or not args.any]
+    is_all = not args.any and not args.attention
+    shown = [info for info in infos if info.outcome is not None or is_all or info.attention]
     room = max((len(str(info.name)) for info in shown), default=0)
     of_code = iter(codes)
     for info in shown:
         if not args.quiet:
-            streams.say(printable(f"{info.name or info.id:<{room}}  {describe(info)}"))
+            streams.say(
+                printable(f"{info.name or info.id:<{room}}  {needs_you(info) or describe(info)}")
+            )
             streams.flush()  # before the reason, also where both are one stream
         if info.outcome is not None:
             # What was said on stdout is not said again.

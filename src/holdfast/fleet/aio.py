@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from holdfast.fleet.remote import RemoteRun
     from holdfast.manage.changing.adjusting import Adjusted
+    from holdfast.manage.changing.answering import GivenAnswer
     from holdfast.manage.info import RunInfo
     from holdfast.manage.removal.archive import Archived
     from holdfast.manage.removal.discarding import Discarded
@@ -58,6 +59,17 @@ class AsyncRemoteRun(AsyncRun):
     async def adjust(self, **limits: Any) -> Adjusted:
         """Change limits of a run that goes on; None takes one away."""
         return await run_steps_async(self._plain._adjust_steps(limits))
+
+    async def approve(self, question: str) -> GivenAnswer:
+        """Allow what its agent asks for; done once the agent knows."""
+        steps = self._plain._answer_steps(["approve", self.id, question])
+        return await run_steps_async(steps)
+
+    async def deny(self, question: str, message: str | None = None) -> GivenAnswer:
+        """Refuse it; the agent is told the message."""
+        more = [] if message is None else ["--message", message]
+        steps = self._plain._answer_steps(["deny", *more, self.id, question])
+        return await run_steps_async(steps)
 
     async def send(self, data: bytes) -> None:
         """Write to the run's stdin."""

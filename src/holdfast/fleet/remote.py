@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.fleet.placer import StartAnswer
     from holdfast.fleet.reaching import Answered
     from holdfast.manage.changing.adjusting import Adjusted
+    from holdfast.manage.changing.answering import GivenAnswer
     from holdfast.manage.info import RunInfo
     from holdfast.manage.operations import Steps
     from holdfast.manage.removal.archive import Archived
@@ -156,6 +157,23 @@ class RemoteRun(Run):
             {name: before.get(field) for name, field in fields.items()},
             {name: after.get(field) for name, field in fields.items()},
         )
+
+    def approve(self, question: str) -> GivenAnswer:
+        """Allow what its agent asks for; done once the agent knows."""
+        done: GivenAnswer = run_steps(self._answer_steps(["approve", self.id, question]))
+        return done
+
+    def deny(self, question: str, message: str | None = None) -> GivenAnswer:
+        """Refuse it; the agent is told the message."""
+        more = [] if message is None else ["--message", message]
+        done: GivenAnswer = run_steps(self._answer_steps(["deny", *more, self.id, question]))
+        return done
+
+    def _answer_steps(self, words: list[str]) -> Steps[GivenAnswer]:
+        from holdfast.manage.changing.answering import GivenAnswer
+
+        said = (yield from self._ask(words)).document["answered"]
+        return GivenAnswer(**said)
 
     def send(self, data: bytes) -> None:
         """Write to the run's stdin."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from holdfast.manage.changing.adjusting import Adjusted
+    from holdfast.manage.changing.answering import GivenAnswer
     from holdfast.manage.doctor.checks import Diagnosis
     from holdfast.manage.info import RunInfo
     from holdfast.manage.operations import Wait
@@ -176,11 +177,16 @@ class AsyncRuns:
         runs: Sequence[AsyncRun | Run | str],
         *,
         any: bool = False,  # noqa: A002 - the contract's word
+        attention: bool = False,
         timeout: float | str | None = None,
     ) -> Infos:
-        """Wait until all of the runs (or one) have ended; in the order given."""
+        """Wait until all of the runs (or one) have ended; in the order given.
+
+        `attention`: or until one of them needs a person.
+        """
         plain = [run._plain if isinstance(run, AsyncRun) else run for run in runs]
-        return await run_steps_async(self._runs._wait_steps(plain, any_of=any, timeout=timeout))
+        steps = self._runs._wait_steps(plain, any_of=any, attention=attention, timeout=timeout)
+        return await run_steps_async(steps)
 
     async def events(
         self, since: str | None = None, follow: bool = True
@@ -275,6 +281,19 @@ class AsyncRun:
         from holdfast.manage.changing.adjusting import adjust_run
 
         return await run_steps_async(adjust_run(self.directory, limits))
+
+    async def approve(self, question: str) -> GivenAnswer:
+        """Allow what its agent asks for; done once the agent knows."""
+        from holdfast.manage.changing.answering import answer_run
+
+        return await run_steps_async(answer_run(self.directory, question, allow=True))
+
+    async def deny(self, question: str, message: str | None = None) -> GivenAnswer:
+        """Refuse it; the agent is told the message."""
+        from holdfast.manage.changing.answering import answer_run
+
+        steps = answer_run(self.directory, question, allow=False, message=message)
+        return await run_steps_async(steps)
 
     async def send(self, data: bytes) -> None:
         """Write to the run's stdin."""

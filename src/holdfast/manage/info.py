@@ -73,6 +73,8 @@ class RunInfo(Record):
     result: Json | None
     completion: Json | None
     limit: Json | None  # a quota that was used up
+    attention: Json | None  # what its agent waits for from a person
+    hooks: Json | None  # whether its agent was told to report that; None: it can't, or was not to
     budget: Json | None  # what it may use, and what it had used when that was passed
     cleanup: Json | None
     usage: Json | None  # so far, while it is active
@@ -196,6 +198,8 @@ def describe_run(view: RunView, *, closely: bool = True) -> RunInfo:
         result=latest.result,
         completion=latest.completion,
         limit=latest.limit,
+        attention=_attention(facts) if standing.state.is_supervised else None,
+        hooks=(spec.added or {}).get("hooks"),
         budget=_budget(spec, facts),
         cleanup=judge_cleanup(facts.cleanup),
         usage=_usage(facts, ending.get("usage") or used),
@@ -243,6 +247,21 @@ def _session(facts: RunFacts) -> Json | None:
     if facts.session is None:
         return None
     return {name: facts.session.get(name) for name in ("id", "transcript")}
+
+
+def _attention(facts: RunFacts) -> Json | None:
+    """The most pressing of what it waits for; the rest of it are its `others`."""
+    needed = [
+        {
+            "kind": one["about"],
+            "since": one["since"],
+            "id": one["id"],
+            "text": one.get("text"),
+            "is_cut": one.get("is_cut") is True,
+        }
+        for one in sorted(facts.attempt.attention, key=lambda one: one["about"] == "turn_over")
+    ]
+    return {**needed[0], "others": needed[1:]} if needed else None
 
 
 def _budget(spec: RunSpec, facts: RunFacts) -> Json | None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.manage.state import RunView
     from holdfast.run.home import Home
 
-    Place = tuple[bool, str, str]
+    Place = tuple[int, str, str]
     Answer = TypeVar("Answer")
 
 _READ_DIRECTLY = 48
@@ -98,8 +98,15 @@ def ask_index(
 
 
 def place_of(info: RunInfo) -> Place:
-    """What is going on first, the newest first; then what ended last. Sorts in reverse."""
-    return (info.is_active, info.ended_at or info.created_at or "", info.id)
+    """What needs a person first, then what is going on, the newest first; then what ended last.
+
+    Sorts in reverse.
+    """
+    return (
+        info.is_active + (info.attention is not None),
+        info.ended_at or info.created_at or "",
+        info.id,
+    )
 
 
 def _newest_first(ids: Iterable[str]) -> list[str]:
@@ -218,7 +225,7 @@ class _Listing:
 
 
 def _place_of_row(row: IndexRow) -> Place:
-    return (False, row.at, row.id)
+    return (0, row.at, row.id)
 
 
 def _examine(directory: RunDirectory, closely: bool) -> tuple[RunInfo | None, RunView | None]:

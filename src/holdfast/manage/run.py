@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.errors import NoStdin, Unavailable, WrongUse, argument
+from holdfast.errors import IdentityUnproven, NoStdin, Unavailable, WrongUse, argument
 from holdfast.manage.operations import run_steps
 from holdfast.run.directory import RunDirectory
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from holdfast.manage.aio import AsyncRun
     from holdfast.manage.changing.adjusting import Adjusted
+    from holdfast.manage.changing.answering import GivenAnswer
     from holdfast.manage.info import RunInfo
     from holdfast.manage.operations import Steps
     from holdfast.manage.removal.archive import Archived
@@ -89,6 +90,21 @@ class Run:
         adjusted: Adjusted = run_steps(adjust_run(self.directory, limits))
         return adjusted
 
+    def approve(self, question: str) -> GivenAnswer:
+        """Allow what its agent asks for (`info().attention["id"]`); done once the agent knows."""
+        return self._answer(question, allow=True)
+
+    def deny(self, question: str, message: str | None = None) -> GivenAnswer:
+        """Refuse it; the agent is told the message."""
+        return self._answer(question, allow=False, message=message)
+
+    def _answer(self, question: str, *, allow: bool, message: str | None = None) -> GivenAnswer:
+        from holdfast.manage.changing.answering import answer_run
+
+        steps = answer_run(self.directory, question, allow=allow, message=message)
+        answered: GivenAnswer = run_steps(steps)
+        return answered
+
     def send(self, data: bytes) -> None:
         """Write to the run's stdin."""
         run_steps(self._send_steps(data))
@@ -116,6 +132,8 @@ class Run:
                 f"run {self.id} was started without a stdin to write to",
                 hint=f"start it with {argument('pty', True)} or {argument('stdin', 'pipe')}",
             )
+        if answer.get("code") == "unproven":
+            raise IdentityUnproven(f"run {self.id}: {answer.get('error')}", run=self.id)
         if not answer.get("ok"):
             raise Unavailable(f"run {self.id}: {answer.get('error')}", hint="try again later")
 

@@ -6,7 +6,7 @@ value; what is raised is what could not be done.
 
 from __future__ import annotations
 
-from holdfast.errors import RunNotFound
+from holdfast.errors import RunNotFound, WrongUse, argument
 from holdfast.manage.operations import run_steps
 from holdfast.manage.run import Run
 from holdfast.manage.starting.request import StartRequest, check_tags
@@ -170,14 +170,25 @@ class Runs:
         runs: Sequence[Run | str],
         *,
         any: bool = False,  # noqa: A002 - the contract's word
+        attention: bool = False,
         timeout: float | str | None = None,
     ) -> Infos:
-        """Wait until all of the runs (or one) have ended; in the order given."""
-        infos: Infos = run_steps(self._wait_steps(runs, any_of=any, timeout=timeout))
+        """Wait until all of the runs (or one) have ended; in the order given.
+
+        `attention`: or until one of them needs a person.
+        """
+        infos: Infos = run_steps(
+            self._wait_steps(runs, any_of=any, attention=attention, timeout=timeout)
+        )
         return infos
 
     def _wait_steps(
-        self, runs: Sequence[Run | str], *, any_of: bool, timeout: float | str | None
+        self,
+        runs: Sequence[Run | str],
+        *,
+        any_of: bool,
+        attention: bool,
+        timeout: float | str | None,
     ) -> Steps[Infos]:
         from holdfast.manage.waiting import wait_for_runs
 
@@ -185,8 +196,14 @@ class Runs:
         if any(run.is_elsewhere for run in found):
             from holdfast.manage.starting.elsewhere import fleet
 
+            if attention:
+                raise WrongUse(
+                    f"{argument('attention')}: not for runs on other machines",
+                    hint="`ls --fleet` and `status` show what they wait for",
+                )
             return fleet().wait_steps(found, any_of=any_of, timeout=timeout)
-        return wait_for_runs([run.directory for run in found], any_of=any_of, timeout=timeout)
+        directories = [run.directory for run in found]
+        return wait_for_runs(directories, any_of=any_of, attention=attention, timeout=timeout)
 
     def events(self, since: str | None = None, follow: bool = True) -> Iterator[Event]:
         """The facts of all runs, oldest first, each with a cursor to go on from."""

@@ -34,20 +34,27 @@ _MOST_LINKS = 4096
 
 
 def wait_for_runs(
-    directories: Sequence[RunDirectory], *, any_of: bool = False, timeout: float | str | None = None
+    directories: Sequence[RunDirectory],
+    *,
+    any_of: bool = False,
+    attention: bool = False,
+    timeout: float | str | None = None,
 ) -> Steps[list[RunInfo]]:
-    """Until all runs (or one of them) have a recorded ending, or the time is over."""
+    """Until all runs (or one of them) have a recorded ending, or the time is over.
+
+    `attention`: or one of them needs a person.
+    """
     deadline = None if timeout is None else boottime() + seconds_given(timeout, "timeout")
     wanted = list(dict.fromkeys(directories))
     over: dict[RunDirectory, RunInfo] = {}  # as found then: one may be removed before all are over
-    watch = _Watch(wanted)
+    watch = _Watch(wanted, hears=attention)
     try:
         while True:
             for directory in watch.to_look_at():
                 ended = yield from watch.ended(directory)
                 if ended is not None:
                     over[directory] = describe_run(ended)
-            if len(over) == len(wanted) or (any_of and over):
+            if len(over) == len(wanted) or (any_of and over) or watch.finds_attention():
                 break
             left = None if deadline is None else deadline - boottime()
             if left is not None and left <= 0:
@@ -61,7 +68,10 @@ def wait_for_runs(
 class _Watch:
     """What one wait has open and has started. A wake looks at the runs that it concerns."""
 
-    def __init__(self, directories: Sequence[RunDirectory]) -> None:
+    def __init__(self, directories: Sequence[RunDirectory], *, hears: bool = False) -> None:
+        """`hears`: each event of a run is a reason to look at it."""
+        self._hears = hears
+        self._heard: set[RunDirectory] = set()
         self._unlinked = dict.fromkeys(directories)  # not over, and without a link
         self._fresh = set(directories)  # not looked at yet
         self._links: dict[RunDirectory, Link] = {}
@@ -106,6 +116,12 @@ class _Watch:
             self._longest = _SOON_SECONDS
         return view
 
+    def finds_attention(self) -> bool:
+        """Whether one of those that were heard of, or can't be heard, needs a person."""
+        heard, self._heard = self._heard, set()
+        found = [*heard, *self._unlinked] if self._hears else ()
+        return any(describe_run(self._view(one)).attention is not None for one in found)
+
     def _look(self, directory: RunDirectory) -> Steps[RunView | None]:
         refuse_vanished(directory)
         view = self._view(directory)
@@ -131,6 +147,8 @@ class _Watch:
         self._watched.add(link.fd)
         self._links[directory], self._by_fd[link.fd] = link, directory
         del self._unlinked[directory]
+        if self._hears:
+            link.send(b'{"do":"subscribe"}\n')  # the answer is the first that is heard
         return True
 
     def _unlink(self, directory: RunDirectory) -> None:
@@ -159,6 +177,7 @@ class _Watch:
         ready = yield from self._watched.wait(seconds)
         for fd in ready:
             directory = self._by_fd[fd]
+            self._heard.add(directory)
             if not self._links[directory].drain():
                 self._unlink(directory)
         if boottime() - self._looked_at >= _LOOK_SECONDS:

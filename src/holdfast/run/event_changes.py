@@ -119,6 +119,15 @@ def usage_read(run: Facts, _attempt: Facts, event: LoggedEvent) -> None:
     run["usage"] = {**run["usage"], **event.facts}
 
 
+def attention_needed(_run: Facts, attempt: Facts, event: LoggedEvent) -> None:
+    attempt["attention"] += ({**event.facts, "since": event.at},)
+
+
+def attention_over(_run: Facts, attempt: Facts, event: LoggedEvent) -> None:
+    over = event.facts["id"]
+    attempt["attention"] = tuple(one for one in attempt["attention"] if one["id"] != over)
+
+
 def budget_reached(run: Facts, _attempt: Facts, event: LoggedEvent) -> None:
     run["budget_reached"] = {**event.facts, "at": event.at}
 

@@ -50,6 +50,8 @@ class Kind(StrEnum):
     RESULT_READ = "result_read"
     LIMIT_HIT = "limit_hit"
     BUDGET_REACHED = "budget_reached"
+    ATTENTION_NEEDED = "attention_needed"
+    ATTENTION_OVER = "attention_over"
     STOP_BEGUN = "stop_begun"
     ROOT_EXITED = "root_exited"
     WORKLOAD_EXITED = "workload_exited"
@@ -70,6 +72,10 @@ class Kind(StrEnum):
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _are_texts(value: object) -> bool:
@@ -158,6 +164,10 @@ KINDS: dict[Kind, KindRule] = {
     Kind.RESULT_READ:       _rule((_NO, _S, _R,    _P, _OVER), 32, change.of_attempt("result")),
     Kind.LIMIT_HIT:         _rule((_NO, _S, _R,    _P, _OVER), 32, change.of_attempt("limit")),
     Kind.BUDGET_REACHED:    _rule((_NO, _S, _R,    _P, _OVER), 16, change.budget_reached),
+    Kind.ATTENTION_NEEDED:  _rule((_NO, _S, _R,    _P, _OVER), 32, change.attention_needed,
+                                  id=_is_text, about=_is_text),
+    Kind.ATTENTION_OVER:    _rule((_NO, _S, _R,    _P, _OVER), 32, change.attention_over,
+                                  id=_is_text),
     Kind.STOP_BEGUN:        _rule((_P,  _P, _P,    _P, _OVER),  8, change.stop_begun,
                                   cause=tuple(StopCause).__contains__),
     Kind.ROOT_EXITED:       _rule((_NO, _S, _R,    _P, _OVER),  8, change.root_exited,

@@ -176,6 +176,7 @@ class AttemptFacts(Record):
     completion: Facts | None = None
     result: Facts | None = None
     limit: Facts | None = None
+    attention: tuple[Facts, ...] = ()  # what its agent waits for from a person, the oldest first
     restart: Facts | None = None  # the restart_scheduled event: another attempt is to follow
     over_at: str | None = None  # when what the attempt lasts for was seen to end
     over_boottime: float | None = None

@@ -25,6 +25,8 @@ LARGEST_REQUEST = 4 << 20
 LARGEST_BACKLOG = 8 << 20
 SHORTAGE_SECONDS = 0.5  # between tries while no descriptor is left for another client
 
+_SO_PEERPIDFD = 77
+
 # A waiting client stays in the backlog and keeps the listener readable: poll would spin.
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -50,6 +52,14 @@ class Client:
     def backlog(self) -> int:
         """How many bytes the client has not taken yet."""
         return len(self._outgoing)
+
+    def peer_pidfd(self) -> int | None:
+        """The kernel's own descriptor of who connected (Linux 6.5); None: it can't be had."""
+        try:
+            answer = self._connection.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD, 4)
+        except OSError:
+            return None
+        return int(struct.unpack("i", answer)[0])
 
     def answer(self, document: dict[str, Any]) -> None:
         """Send one JSON line."""

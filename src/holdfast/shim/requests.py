@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, IdentityUnproven
 from holdfast.process.signals import parse_signal
 from holdfast.run.outcomes import StopCause
 from holdfast.shim.control import Client
@@ -37,12 +37,15 @@ class Requests:
             "pause": self._pause,
             "unpause": self._unpause,
             "adjust": self._adjust,
+            "hook": self._hook,
+            "hook_done": self._hook_done,
+            "answer": self._answer,
         }
 
     def serve_terminal(self, terminal: Terminal) -> None:
         """A --pty run takes its input through the terminal, and can be attached to."""
         self._terminal = terminal
-        self.verbs.update(attach=terminal.attach, input=terminal.input, resize=terminal.resize)
+        self.verbs.update(attach=self._attach, input=terminal.input, resize=terminal.resize)
 
     def handle(self, client: Client, verb: str, request: dict[str, Any]) -> None:
         """Answer every request, also one that we do not know."""
@@ -53,8 +56,16 @@ class Requests:
             return
         try:
             serve(client, request)
+        except IdentityUnproven as error:
+            client.answer({"ok": False, "code": "unproven", "error": str(error)})
         except (HoldfastError, ValueError, TypeError, KeyError) as error:
             client.answer({"ok": False, "error": str(error)})
+
+    def _attach(self, client: Client, request: dict[str, Any]) -> None:
+        assert self._terminal is not None
+        if request.get("read_only") is not True:
+            self._refuse_inside(client)
+        self._terminal.attach(client, request)
 
     def _ping(self, client: Client, _request: dict[str, Any]) -> None:
         client.answer({"ok": True})
@@ -91,6 +102,7 @@ class Requests:
         import binascii
 
         data = binascii.a2b_base64(request["base64"])
+        self._refuse_inside(client)
         if self._terminal is not None:
             refused = self._terminal.write(data)
         elif self._supervisor.spec.wanted.stdin == "pipe":
@@ -106,6 +118,12 @@ class Requests:
             client.answer({"ok": False, "code": "busy", "error": refused})
         else:
             client.answer({"ok": True})
+
+    def _refuse_inside(self, client: Client) -> None:
+        """A run that types into itself would answer its own agent's questions."""
+        from holdfast.shim.watching.peers import Peers
+
+        Peers(self._supervisor).refuse_inside(client)
 
     def _flush_stdin(self) -> None:
         if not self._stdin.flush():
@@ -129,6 +147,27 @@ class Requests:
         from holdfast.shim.adjusting import adjust
 
         client.answer(adjust(self._supervisor, request.get("changes"), dict(client.peer)))
+
+    def _hook(self, client: Client, request: dict[str, Any]) -> None:
+        hooks = self._supervisor.hooks
+        if hooks is None:
+            # The command runs before all that watches it is in place.
+            is_early = self._supervisor.spec.agent is not None and not self._supervisor.is_equipped
+            client.answer({"ok": False, "code": "later" if is_early else "no-hooks"})
+        else:
+            hooks.take(client, request)
+
+    def _hook_done(self, client: Client, _request: dict[str, Any]) -> None:
+        if self._supervisor.hooks is not None:
+            self._supervisor.hooks.attention.acknowledged(client)
+
+    def _answer(self, client: Client, request: dict[str, Any]) -> None:
+        from holdfast.shim.watching.peers import Peers
+
+        by = Peers(self._supervisor).refuse_inside(client)
+        if self._supervisor.hooks is None:
+            raise ValueError("its agent reports nothing, so nothing is asked")
+        self._supervisor.hooks.attention.answer(client, request, by)
 
     def _subscribe(self, client: Client, _request: dict[str, Any]) -> None:
         client.subscribed = True

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from holdfast.shim.pty.terminal import Ends
     from holdfast.shim.stopping import Stopping
     from holdfast.shim.waiting.waiting import Waiting
+    from holdfast.shim.watching.hooks import AgentHooks
 
 _SHORTAGE_SECONDS = 0.5
 READ_SECONDS = 0.05  # between looks whether all that an attempt said was read
@@ -96,6 +97,8 @@ class Supervisor:
         self.adjust_watchers: Callable[[Iterable[str]], None] = lambda _fields: None
         self.memory_bytes: Callable[[int], int | None] = lambda _limit: None
         self.tell: Callable[..., None] = lambda _event, **_more: None  # --notify
+        self.hooks: AgentHooks | None = None  # of an agent that reports
+        self.is_equipped = False  # all that watches the run is in place
         self.terminal: Ends | None = None  # of a --pty run
         self.use_terminal: Callable[[Ends], None] | None = None
         self._stopping: Stopping | None = None

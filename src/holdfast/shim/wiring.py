@@ -235,9 +235,13 @@ class _Parts:
         if self._agent is not None:
             supervisor.on_rest.append(self._agent.attempt_over)
             supervisor.resume_words = self._agent.resume_words
+            supervisor.hooks = self._agent.listen_to_hooks()
+            if supervisor.hooks is not None:
+                supervisor.on_rest.append(supervisor.hooks.attention.clear)
             observer.sought = self._agent.sought
             supervisor.before_ending.append(self._agent.last_look)
         supervisor.on_rest.append(self._rest)
+        supervisor.is_equipped = True
         supervisor.adjust_watchers = self.adjust
         supervisor.memory_bytes = observer.memory_bytes
         begins = list(map(self._beginning, self._watchers))

@@ -64,6 +64,7 @@ def announce(run: Run, args: Namespace) -> None:
     if not args.quiet:
         warn_of_logout()
         warn_of_terminal(run)
+        warn_of_silence(run)
 
 
 def _say_it_waits(run: Run) -> None:
@@ -141,6 +142,22 @@ def warn_of_terminal(run: Run) -> None:
         flag = f"{agent} {words[0]}"
         fix = f"add --pty and use holdfast attach; or {flag}, which needs none"
         streams.warn(f"{agent} expects a terminal, and this run has none", fix)
+
+
+def warn_of_silence(run: Run) -> None:
+    """An agent of which nothing will be known: neither its output nor hooks tell."""
+    spec = run.directory.read_spec()
+    if spec.agent is None or ((spec.added or {}).get("hooks") or {}).get("handed"):
+        return
+    from holdfast.agents.recognition import missing_readable_words
+
+    missing = missing_readable_words(spec.command)
+    if missing is not None:
+        agent, words = missing
+        flags = " ".join(word.replace("=", " ") for word in words)
+        why_not = ((spec.added or {}).get("hooks") or {}).get("why_not")
+        said = f"{agent} will not say its session, result or tokens"
+        streams.warn(f"{said}{f': {why_not}' if why_not else ''}", f"add {flags}")
 
 
 def warn_of_logout() -> None:

@@ -42,5 +42,9 @@ def _visible(agent: FoundAgent) -> str:
         text += f", when run with {agent.readable_with}"
     holds = agent.sees.budget
     text += f"; holds {holds}" if holds else "; --max-tokens and --max-cost are refused"
+    asks = agent.sees.attention
+    text += f"; reports by hooks: {asks}" if asks else "; reports nothing while it waits"
+    if agent.sees.approve is None:
+        text += "; --approve is refused"
     resume = agent.sees.resume
     return text + (f"; can resume {resume}" if resume else "; can't be resumed")

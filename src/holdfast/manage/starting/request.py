@@ -100,6 +100,11 @@ class StartRequest:
             from holdfast.manage.starting.added_words import hold_budget
 
             hold_budget(self)
+        is_reporting = self.agent is not None and self.wanted.agent_hooks != "off"
+        if is_reporting or self.wanted.approve != "off":
+            from holdfast.manage.starting.handed_hooks import hand_hooks
+
+            hand_hooks(self)
         if self.wanted.limit_resumes:
             from holdfast.manage.starting.after_limit import hold_on_limit
 

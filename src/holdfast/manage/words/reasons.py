@@ -151,3 +151,20 @@ _ENDINGS: dict[Outcome, Callable[[RunInfo], str]] = {
     Outcome.KILLED: _killed,
     Outcome.LOST: _lost,
 }
+
+
+def needs_you(info: RunInfo) -> str:
+    """`needs you: permission for Bash: rm -r build (and 2 more)`; empty: nothing is asked."""
+    if info.attention is None:
+        return ""
+    text = " ".join(str(info.attention["text"] or info.attention["kind"]).split())
+    others = len(info.attention["others"])
+    return f"needs you: {text}" + (f" (and {others} more)" if others else "")
+
+
+def answer_steps(info: RunInfo) -> list[str]:
+    """The commands that answer what it asks, where they can."""
+    asked, is_open = info.attention or {}, (info.wanted or {}).get("approve") == "ask"
+    if asked.get("kind") != "permission" or not is_open:
+        return []
+    return [f"{verb} {info.name or info.id} {asked['id']}" for verb in ("approve", "deny")]

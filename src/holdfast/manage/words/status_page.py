@@ -75,6 +75,7 @@ def lines_of(known: StatusFacts) -> Iterator[tuple[str, str]]:
     texts = {
         # What people ask first; what only proves it comes last.
         "why": why(info),
+        "needs you": _asked(known),
         "waits": note(info) if info.state is State.QUEUED else "",
         "needs": _need(info),
         "output": _output(known),
@@ -86,6 +87,7 @@ def lines_of(known: StatusFacts) -> Iterator[tuple[str, str]]:
         "time": _time(known),
         "command": _command(info),
         "agent": _agent(info),
+        "hooks": _hooks(known),
         "asked for": _wanted(info),
         "origin": _origin(info),
         "worktree": _worktree(info),
@@ -180,6 +182,8 @@ def _limits_of(info: RunInfo) -> dict[str, str]:
         said["on_limit"] = f"on limit {wanted['on_limit']}"
     if wanted.get("leftovers") == "keep":
         said["leftovers"] = "leftovers kept"
+    if wanted.get("approve", "off") != "off":
+        said["approve"] = f"approve {wanted['approve']}"
     if info.pty:
         said["pty"] = "a terminal"
     return said
@@ -321,6 +325,25 @@ def _limit(known: StatusFacts) -> str:
     wait = known.facts.limit_wait
     goes_on = f"; goes on at {clock(wait['at'], known.now)}" if wait is not None else ""
     return f"a quota is used up, {when}: {_short(str(limit.get('text') or ''))}{goes_on}"
+
+
+def _asked(known: StatusFacts) -> str:
+    """All that its agent waits for, each whole."""
+    asked = known.info.attention
+    if asked is None:
+        return ""
+    return LINE_BREAK.join(
+        f"{one['text']} ({one['id']}, {age(known.now - seconds_of(one['since']))} ago)"
+        for one in (asked, *asked["others"])
+    )
+
+
+def _hooks(known: StatusFacts) -> str:
+    """Why nothing is known of what its agent waits for, where that could be."""
+    hooks = known.info.hooks or {}
+    if not hooks.get("why_not"):
+        return ""
+    return f"its agent does not report what it waits for: {hooks['why_not']}"
 
 
 def _result(info: RunInfo) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 class Urgency(StrEnum):
     """Why a run comes before others, the most urgent first."""
 
+    ATTENTION = "attention"  # its agent waits for a person
     ORPHANED = "orphaned"
     UNKNOWN = "unknown"
     ANOMALY = "anomaly"  # a rule fired, or something survived the end
@@ -38,6 +39,8 @@ _BY_STATE = {
 
 def urgency_of(info: RunInfo) -> Urgency:
     """The first reason that holds."""
+    if info.attention is not None:
+        return Urgency.ATTENTION
     known = _BY_STATE.get(info.state)
     if known is not None:
         return known

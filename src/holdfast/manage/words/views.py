@@ -5,7 +5,7 @@ It says what the record says, in fewer words; it decides nothing. What is not kn
 
 from __future__ import annotations
 
-from holdfast.manage.words.reasons import last_line, over_budget
+from holdfast.manage.words.reasons import answer_steps, last_line, needs_you, over_budget
 from holdfast.manage.words.urgency import Urgency, urgency_of
 from holdfast.process.clock import seconds_of
 from holdfast.process.verdict import Verdict
@@ -169,7 +169,7 @@ _WITH_LAST_LINE = (
 
 
 def _note_of_running(info: RunInfo) -> str:
-    notes = []
+    notes = [needs_you(info)] if info.attention is not None else []
     if info.paused is not None and info.paused.get("since") is not None:
         import time
 
@@ -379,6 +379,7 @@ def next_steps(info: RunInfo) -> list[str]:
         return ["recover", f"logs {name}", f"stop {name}"]
     if info.state is State.UNKNOWN:
         return ["recover --dry-run", f"logs {name}"]
+    answer = answer_steps(info)
     unpause = [] if info.paused is None else [f"unpause {name}"]
     if unpause and over_budget(info):
         option = str((info.budget or {})["reached"]["limit"]).removesuffix("_usd").replace("_", "-")
@@ -387,7 +388,7 @@ def next_steps(info: RunInfo) -> list[str]:
         return [*unpause, "queue", f"wait {name}", f"stop {name}"]
     if info.state is not State.ENDED:
         attach = [f"attach {name}"] if info.pty else []
-        return [*unpause, f"logs -f {name}", *attach, f"wait {name}", f"stop {name}"]
+        return [*answer, *unpause, f"logs -f {name}", *attach, f"wait {name}", f"stop {name}"]
     if (info.cleanup or {}).get("survivors"):
         return [f"tree {name}", f"stop {name}"]
     result = [f"result {name}"] if info.result is not None else []

@@ -6,7 +6,7 @@ completion begins the drain.
 
 from __future__ import annotations
 
-from holdfast.agents.arguments import continues_session
+from holdfast.agents.arguments import continues_session, is_headless
 from holdfast.agents.facts import (
     BudgetGivenUp,
     CompletionProven,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from holdfast.agents.facts import Fact
     from holdfast.shim.supervisor import Supervisor
+    from holdfast.shim.watching.hooks import AgentHooks
     from holdfast.shim.watching.output_watch import OutputWatch
 
 TRANSCRIPT_SECONDS = 2.0
@@ -75,6 +76,16 @@ class AgentWatch:
         """The command that goes on with that session."""
         return resume_command(self._profile, self._supervisor.spec.command, session, None)
 
+    def listen_to_hooks(self) -> AgentHooks | None:
+        """Who takes what its hooks report; None: it has none that report."""
+        rules, spec = self._profile.hooks, self._supervisor.spec
+        if rules is None or spec.wanted.agent_hooks == "off":
+            return None
+        from holdfast.shim.watching.hooks import AgentHooks
+
+        talks = spec.pty and not is_headless(self._profile.options, self._arguments)
+        return AgentHooks(self._supervisor, rules, self, talks=talks)
+
     @property
     def sought(self) -> Sought:
         """How the workload of this agent is recognised."""
@@ -115,7 +126,9 @@ class AgentWatch:
         elif isinstance(fact, UsageRead):
             self._spending.take(fact)
         elif isinstance(fact, ResultRead):
-            journal.record(Kind.RESULT_READ, text=redact_text(fact.text), is_error=fact.is_error)
+            read: dict[str, Any] = {"text": redact_text(fact.text), "is_error": fact.is_error}
+            if read != journal.facts.attempt.result:  # stdout and a hook may both say it
+                journal.record(Kind.RESULT_READ, **read)
         elif isinstance(fact, BudgetGivenUp):
             self._spending.given_up()
         elif isinstance(fact, LimitHit):
@@ -127,6 +140,30 @@ class AgentWatch:
         if known is None or (known.get("retry_at") is None and hit.retry_at is not None):
             record = self._supervisor.journal.record
             record(Kind.LIMIT_HIT, retry_at=hit.retry_at, text=redact_text(hit.text))
+
+    def take_reported(self, facts: Sequence[Fact]) -> None:
+        """What its hooks say, which is about the attempt that goes on."""
+        latest = self._supervisor.journal.facts.attempt
+        if latest.number > self._attempt:
+            self._spending.begin_attempt()
+            self._begin(latest.number)
+        for fact in facts:
+            if isinstance(fact, SessionFound):
+                self._session_reported(fact.id)
+            else:
+                self._take(fact)
+
+    def _session_reported(self, session: str) -> None:
+        """Its file is there from the first prompt on, which may come late."""
+        is_known = self._known_session(session, self._path)
+        if is_known and self._transcript is not None:
+            return
+        self._searches = 0
+        self._session_found(session)
+
+    @property
+    def _path(self) -> str | None:
+        return None if self._transcript is None else self._transcript.path
 
     def _session_found(self, session: str) -> None:
         spec = self._supervisor.spec

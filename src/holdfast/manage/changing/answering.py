@@ -1,0 +1,62 @@
+"""Answers an agent that asks for permission, by the run's shim, which tells the agent's hook."""
+
+from __future__ import annotations
+
+from holdfast.errors import Refused, WrongUse
+from holdfast.manage.changing.asking import ask_shim
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.manage.info import RunInfo
+    from holdfast.manage.operations import Steps
+    from holdfast.run.directory import RunDirectory
+
+MOST_MESSAGE = 4096
+
+
+class GivenAnswer(Record):
+    """A question that was answered, and how: approved or denied."""
+
+    id: str
+    how: str
+    text: str
+
+
+def answer_run(
+    directory: RunDirectory, question: str, *, allow: bool, message: str | None = None
+) -> Steps[GivenAnswer]:
+    """Approve or deny. Refused: nothing is asked under that id, or from inside the run."""
+    if message is not None and len(message) > MOST_MESSAGE:
+        raise WrongUse(f"message: a text of at most {MOST_MESSAGE} characters")
+    request = {"do": "answer", "id": question, "allow": allow, "message": message}
+    answer = yield from ask_shim(directory, request)
+    return GivenAnswer(str(answer["id"]), str(answer["how"]), str(answer["text"]))
+
+
+def only_question(info: RunInfo) -> dict[str, Any]:
+    """What is asked, where that is one thing, whole; Refused otherwise."""
+    asked = info.attention
+    name = info.name or info.id
+    questions = [one for one in (asked, *(asked or {}).get("others", ())) if one is not None]
+    permissions = [one for one in questions if one["kind"] == "permission"]
+    if not permissions:
+        terminal = " Its terminal can answer: " + f"holdfast attach {name}" if questions else ""
+        raise Refused(f"{name} asks for no permission.{terminal}", run=info.id)
+    if len(permissions) > 1:
+        ids = ", ".join(one["id"] for one in permissions)
+        raise Refused(
+            f"{name} asks {len(permissions)} things at once: {ids}",
+            hint=f"holdfast status {name} shows them; answer one by its ID",
+            run=info.id,
+        )
+    if permissions[0]["is_cut"]:
+        raise Refused(
+            f"what {name} asks is too long to be shown whole",
+            hint=f"holdfast status {name}; then answer it by its ID, {permissions[0]['id']}",
+            run=info.id,
+        )
+    only: dict[str, Any] = permissions[0]
+    return only
