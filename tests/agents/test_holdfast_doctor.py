@@ -22,6 +22,8 @@ def test_the_installed_agents_are_listed_with_their_versions(held: Supervised) -
         assert found[agent]["problem"] is None
         assert found[agent]["path"] == str(executable(agent))
         assert re.fullmatch(r"\d+\.\d+\.\d+", found[agent]["version"])
-        assert found[agent]["sees"]["session"] == "stdout"
+        hooks = ", hooks" if agent == "claude" else ""
+        assert found[agent]["sees"]["session"] == f"stdout{hooks}"
+        assert bool(found[agent]["sees"]["attention"]) == bool(hooks)
         assert found[agent]["sees"]["resume"] == "by session id"
-    assert found["claude"]["sees"]["usage"] == "tokens, cost"
+    assert found["claude"]["sees"]["usage"] == "tokens while it works, cost"
