@@ -133,6 +133,6 @@ def _goes_on(view: RunView) -> bool:
             try:
                 if RunDirectory(home, other).read_spec().resumed_from == run_id:
                     return True
-            except (HoldfastError, OSError):
+            except (HoldfastError, OSError):  # not readable: the key still starts one alone
                 continue
     return False
