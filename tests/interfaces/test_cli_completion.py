@@ -323,6 +323,16 @@ def test_install_writes_the_stub_to_the_users_place_once_and_the_shell_loads_it(
     assert press_tab(shell, place, "holdfast status fi") == ["status", "fix-412"]
 
 
+def test_install_says_when_the_start_up_file_loads_it_already(holdfast, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    load = holdfast("completion", "--install", "zsh", "--json", expect=0).json["load"]
+    assert "to load it, add to ~/.zshrc" in holdfast("completion", "--install", "zsh").stdout
+    (tmp_path / ".zshrc").write_text(f"{load}\nautoload -Uz compinit\n")
+    said = holdfast("completion", "--install", "zsh", expect=0).stdout
+    assert said.endswith("~/.zshrc loads it\n")
+
+
 def test_install_for_a_shell_that_has_no_completion_is_refused_politely(
     holdfast, tmp_path, monkeypatch
 ):

@@ -58,6 +58,22 @@ def test_an_outcome_given_as_a_state_is_named(holdfast):
     assert "invalid choice" in holdfast("ls", "--state", "moon", expect=2).stderr
 
 
+def test_status_of_an_ended_run_lists_no_process_that_is_gone(holdfast):
+    holdfast("run", "-n", "f", "false", expect=0)
+    settled("f")
+    assert "\nprocesses" not in holdfast("status", "f", expect=0).stdout
+    holdfast("run", "-n", "r", "sleep", "600", expect=0)
+    assert "\nprocesses" in holdfast("status", "r", expect=0).stdout
+    holdfast("stop", "r", expect=0)
+
+
+def test_a_queue_that_is_idle_says_where_its_runs_are(holdfast):
+    holdfast("run", "-n", "a", "-Q", "main", "true", expect=0)
+    settled("a")
+    assert "hint: holdfast ls" in holdfast("queue", expect=0).stderr
+    assert holdfast("queue", "-q", expect=0).stderr == ""
+
+
 def test_wait_says_how_a_run_ended_once(holdfast):
     holdfast("run", "-n", "k", "sh", "-c", "kill -9 $$", expect=0)
     said = holdfast("wait", "k", expect=137)

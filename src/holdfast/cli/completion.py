@@ -90,9 +90,21 @@ def _install(shell: str, args: Namespace) -> int:
         streams.say(f"{home_path(place.path)}: {done}")
         if place.start_up is None:
             streams.say(f"new shells load it; for this one: {place.load}")
+        elif _is_loaded(place):
+            streams.say(f"{place.start_up.partition(',')[0]} loads it")
         else:
             streams.say(f"to load it, add to {place.start_up}: {place.load}")
     return 0
+
+
+def _is_loaded(place: CompletionPlace) -> bool:
+    """Whether the start-up file has the line already."""
+    file, _, _ = (place.start_up or "").partition(",")
+    try:
+        lines = read_file(os.path.expanduser(file)).decode(errors="replace").splitlines()
+    except OSError:
+        return False
+    return any(line.strip() == place.load for line in lines)
 
 
 def _shell_of_user() -> str:

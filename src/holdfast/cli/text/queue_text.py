@@ -37,6 +37,8 @@ def show_queues(queues: Sequence[QueueInfo], *, quiet: bool) -> None:
             where = ", ".join(one["waits_in"])
             told = f"{_name(one)} has a slot of {one['queue']} and waits inside for one of {where}"
             streams.say(printable(f"  circle   {told}: holdfast stop one of them"))
+    if queues and not quiet and not any(one.active or one.waiting for one in queues):
+        streams.complain("hint: holdfast ls shows what has ended")
 
 
 def _head(queue: QueueInfo) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from holdfast.manage.processes import Role
 from holdfast.process.clock import seconds_of
+from holdfast.process.verdict import Verdict
+from holdfast.run.facts import State
 from holdfast.run.units import age, count, duration, money, percent, size
 
 TYPE_CHECKING = False
@@ -23,6 +25,8 @@ _MOST_PROCESSES = 6
 def processes(known: StatusFacts) -> str:
     """Shim, wrappers, workload and some descendants, each with its verdict."""
     members = known.processes.members
+    if known.info.state is State.ENDED and _are_gone(members):
+        members = ()  # nothing to see; `evidence` says how each was found
     said = [_process(one) for one in members if one.role is not Role.DESCENDANT]
     others = [one for one in members if one.role is Role.DESCENDANT]
     said += [_process(one) for one in others[: max(0, _MOST_PROCESSES - len(said))]]
@@ -33,6 +37,10 @@ def processes(known: StatusFacts) -> str:
         why = known.facts.attempt.resolution_why
         said.append("workload unresolved" + (f": {why}" if why else ""))
     return ", ".join(said)
+
+
+def _are_gone(members: Sequence[Seen]) -> bool:
+    return all(one.process["verdict"] == Verdict.GONE for one in members)
 
 
 def _process(one: Seen) -> str:
