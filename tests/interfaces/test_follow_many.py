@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from pathlib import Path
@@ -11,8 +12,11 @@ from tests.support.waiting import eventually
 
 
 def _instances(pid: int) -> int:
-    found = Path(f"/proc/{pid}/fd")
-    return sum(os.readlink(one) == "anon_inode:inotify" for one in found.iterdir())
+    found = 0
+    for one in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed since it was listed
+            found += os.readlink(one) == "anon_inode:inotify"
+    return found
 
 
 def test_many_runs_are_followed_with_one_instance(holdfast, tmp_path):

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from holdfast.run.atomic_files import remove_file
 from holdfast.run.home import Home
 from tests.support.disk_scenes import fill
 from tests.support.recovering import gated, kill, kill_shim, shim_is_dead, wait_gone
@@ -185,7 +186,7 @@ def removes_when_full(path: str) -> Facts:
     for name in ("large", "small"):
         ended(name)
         shim_is_dead(name)
-    os.unlink(run_of("small").directory.trace_path)  # it has nothing to give back
+    remove_file(run_of("small").directory.trace_path)  # it has nothing to give back
     os.unlink(home / "usage.jsonl")  # as of an earlier version: who removes them adds the lines
     fill(str(home / "fill"))
     refused = holdfast("rm", "small", expect=None)

@@ -62,7 +62,7 @@ def test_D4_a_recovery_does_not_take_a_run_from_an_adopter_that_is_slow(holdfast
     orphan(holdfast, "a", "sleep", "600")
     with held_at(holdfast, tmp_path / "fifo", "adopter.locked@adopter", "recover"):
         assert recovered(holdfast) == {}
-        assert "taking the run over" in known("a").evidence
+        assert "being taken over" in known("a").evidence
         assert len(events_of("a", "supervised")) == 1
     assert len(events_of("a", "supervised")) == 2
     stop(holdfast, "a")

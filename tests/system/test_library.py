@@ -149,7 +149,7 @@ def test_a_list_that_looks_less_closely_says_the_same(runs):
     kill_shim(runs.start(["sleep", "600"], name="orphan"))
     for argv in (["false"], ["nonesuch-command"], ["sh", "-c", "kill -9 $$"]):
         runs.start(argv).wait(20)
-    people = {"command", "evidence", "shim", "workload", "wrappers"}
+    people = {"command", "attempts", "evidence", "shim", "workload", "wrappers"}
     figures = {"duration_seconds", "usage", "now"}  # of another moment, or not for the table
     left_out = people | figures
 

@@ -125,8 +125,12 @@ def test_many_orphans_are_adopted_side_by_side(holdfast):
         holdfast("run", "-n", name, "sleep", "600", expect=0)
     kill_shims(*names)
     told = recovered(holdfast)
+    # An adopter that has come up rescues its neighbour, which `recover` has not got to.
     assert {one["action"] for one in told.values()} == {"adopted"}
-    assert sorted(told) == sorted(names)
+    assert told.keys() <= set(names)
+    eventually(
+        lambda: {known(name).state for name in names} == {State.RUNNING}, why="all are adopted"
+    )
     stop(holdfast, *names)
 
 
