@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-from tests.support.chromium import a_page  # noqa: E402
+from tests.interfaces.chromium import a_page  # noqa: E402
 from tests.support.tmux import Tmux, tmux  # noqa: E402
 from tests.support.waiting import eventually  # noqa: E402
 
