@@ -57,6 +57,8 @@ REQUIRED: dict[Kind, dict[str, st.SearchStrategy]] = {
     Kind.STOP_BEGUN: {"cause": st.sampled_from([cause.value for cause in StopCause])},
     Kind.OUTPUT_TRIMMED: {"first_byte": st.integers(0, 2**40)},
     Kind.ADJUSTED: {"changes": st.dictionaries(st.text(max_size=5), values, max_size=3)},
+    Kind.ATTENTION_NEEDED: {"id": st.text(max_size=5), "about": st.text(max_size=5)},
+    Kind.ATTENTION_OVER: {"id": st.text(max_size=5)},
     Kind.PAUSED: {"stopped": st.lists(st.text(max_size=5), max_size=3)},
     Kind.WATCHING: {"degraded": st.lists(st.text(max_size=5), max_size=3)},
     Kind.ENDED: {"outcome": st.sampled_from([outcome.value for outcome in Outcome])},

@@ -19,6 +19,7 @@ from holdfast.run.outcomes import Outcome
 from tests.support.cgroups import pids_cgroup
 from tests.support.features import needs
 from tests.support.kernel_lab import BOOT_ID, Place, run_in
+from tests.support.neighbours import wait_until_watched
 from tests.support.queues import blocker, most_at_once, names_in, queue_of, recording
 from tests.support.recovering import OTHER_BOOT, gated, kill, kill_shim, known, recovered
 from tests.support.running import (
@@ -154,7 +155,10 @@ def test_Q9_a_waiter_without_descriptors_waits_and_starts_when_it_has_some(
     holdfast, runs, tmp_path
 ):
     held, gate = blocker(runs, tmp_path)
+    # What `then` watches as its neighbour: the end of the other would give it a descriptor back.
+    runs.start(["sleep", "600"], name="between")
     then = runs.start(["true"], queue="main", name="then")
+    wait_until_watched("between", "then", "blocker")
     pid = shim_pid("then")
     used = len(os.listdir(f"/proc/{pid}/fd"))
     limit_descriptors("then", used + 1)  # for who tells it

@@ -40,8 +40,8 @@ MOVING = ("usage", "now", "log_bytes", "last_output_at", "duration_seconds", "wo
 
 EVERY_OPTION = (
     "--tag=k=v --key=k --timeout=1h --idle-timeout=10m --done-when=never --drain=5s --grace=9s "
-    "--stop-signal=INT --memory-max=8G --restart=on-failure:2 --leftovers=keep --workload=claude "
-    "--sample-interval=0.1 --split-stderr --log-max=1M --stdin=pipe --independent --agent=claude"
+    "--stop-signal=INT --memory-max=8G --restart=on-failure:2 --leftovers=keep --workload=sh "
+    "--sample-interval=0.1 --split-stderr --log-max=1M --stdin=pipe --independent --agent=none"
 )
 
 
@@ -298,18 +298,27 @@ class TestALiveRunOfTheNew:
         assert _differences(_fields(old.status("a"), "suspects"), known("a").to_json()) == []
         assert ended("a").outcome == "stopped"
 
-    def test_with_every_option_is_read_by_the_old(self, old, holdfast, tmp_path, monkeypatch):
-        monkeypatch.setenv("HOME", str(tmp_path))
-        agent = [install(tmp_path), "--output-format", "stream-json", "--verbose", "-p", "one"]
-        holdfast("run", "-n", "a", *EVERY_OPTION.split(), "--notify", "true", *agent, expect=0)
+    def test_with_every_option_is_read_by_the_old(self, old, holdfast):
+        words = ("--notify", "true", "sh", "-c", "echo done")
+        holdfast("run", "-n", "a", *EVERY_OPTION.split(), *words, expect=0)
         settled("a")
         was = old.status("a")
-        for name in ("attempt", "from_bytes"):  # for a shim: the old shows all that was recorded
-            del was["session"][name]
+        assert (was["outcome"], was["tags"], was["key"]) == ("succeeded", {"k": "v"}, "k")
         assert _differences(_fields(was, "suspects"), known("a").to_json()) == []
-        assert (was["agent"], was["result"]["text"]) == ("claude", "done: one")
-        assert old("result", "a", expect=0).stdout == "done: one\n"
         assert _differences(old("events", "a").json_lines, holdfast("events", "a").json_lines) == []
+
+    def test_of_an_agent_that_was_handed_hooks_is_unknown_to_the_old(
+        self, old, holdfast, tmp_path, monkeypatch
+    ):
+        monkeypatch.setenv("HOME", str(tmp_path))
+        holdfast("run", "-n", "a", install(tmp_path), "-p", "one", expect=0)
+        settled("a")
+        before = _content(run_of("a").directory.path)
+        assert old.status("a")["state"] == "unknown"
+        for words in ("rm --force a", "archive a", "clean --keep 0"):
+            old(*words.split(), expect=4)
+        assert _content(run_of("a").directory.path) == before
+        assert holdfast("result", "a", expect=0).stdout == "done: one\n"
 
     def test_whose_shim_is_killed_is_adopted_by_the_old(self, old, holdfast, tmp_path):
         gate = tmp_path / "gate"
