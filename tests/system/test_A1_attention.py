@@ -105,6 +105,7 @@ def test_A1_whoever_waits_for_attention_is_told(holdfast, talker, tmp_path):
     assert notice["attention"]["text"] == "permission for Bash: true"
     say(holdfast, "y")
     say(holdfast, "quit")
+    ended("a")  # its turn is over before it has read that: that is attention too
     assert holdfast("wait", "a", "--attention", expect=0).stdout.startswith("a  succeeded")
 
 

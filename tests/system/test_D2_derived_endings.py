@@ -82,13 +82,26 @@ def test_D2_a_zombies_own_code_is_read(holdfast, tmp_path):
     script = f"echo on; while [ ! -e '{gate}' ]; do sleep 0.02; done; exit 7"
     with zombies_kept("a"):
         holdfast("run", "-n", "a", "sh", "-c", script, expect=0)
-        wait_for("a", lambda info: info.workload, why="the shim knows the workload")
+        wait_for_events("a", "workload_resolved")
         kill_shim("a")
         assert known("a").state is State.ORPHANED
         gate.touch()
         wait_for("a", lambda info: info.state is State.ENDED, why="it has ended")
         final = _same_when_recovered(holdfast)
     assert (final.outcome, final.exit_code, final.oom_killed) == ("failed", 7, False)
+
+
+def test_D2_a_workload_that_no_shim_recorded_is_not_made_up(holdfast, tmp_path):
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    with zombies_kept("a"):
+        crash = {"HOLDFAST_CRASH_AT": "shim.running@shim"}
+        holdfast("run", "-n", "a", "sh", "-c", f"read line < '{gate}'; exit 7", env=crash)
+        assert not events_of("a", "workload_resolved")
+        gate.write_text("\n")
+        wait_for("a", lambda info: info.state is State.ENDED, why="it has ended")
+        final = _same_when_recovered(holdfast)
+    assert (final.exit_code, final.workload_exit_code) == (7, None)
 
 
 def test_D2_a_child_that_was_never_let_go(holdfast):

@@ -276,8 +276,7 @@ class Adoption:
         supervisor.attempt.watch()
         supervisor.begin_watching()
         supervisor.guarded("notice", lambda: supervisor.tell("orphan"))
-        processes = (supervisor.attempt.root, supervisor.attempt.workload)
-        if any(held is not None and not held.has_exited() for held in processes):
+        if not supervisor.attempt.is_dead:
             self._ready()  # else it is over: the client waits for the recorded ending
         if supervisor.journal.facts.paused is not None and not supervisor.attempt.has_run_out:
             supervisor.pausing().resume()

@@ -63,6 +63,11 @@ class Attempt:
         return all(held is None or held.has_exited() for held in lasting)
 
     @property
+    def is_dead(self) -> bool:
+        """Whether neither the root nor the workload is alive."""
+        return all(held is None or held.has_exited() for held in (self.root, self.workload))
+
+    @property
     def subject(self) -> HeldProcess | None:
         """What is signalled when the run is meant: the workload, else the root."""
         is_there = self.workload is not None and self.end.workload_exit is None

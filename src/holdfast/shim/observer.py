@@ -46,6 +46,7 @@ class Observer:
         self._finder: WorkloadFinder | None = None
         self._recorded: Resolution | None = None
         self._was_found_before = False  # by a shim that is gone, in this attempt
+        self._came_late = False  # it was dead when it was adopted
         self._looks = 0
         self._members: list[Member] = []
         self._picture: list[tuple[object, ...]] = []
@@ -73,6 +74,8 @@ class Observer:
         )
         self._recorded = None
         self._was_found_before = self._supervisor.journal.facts.attempt.workload is not None
+        attempt = self._supervisor.attempt
+        self._came_late = attempt.is_dead and not attempt.root_is_child
         self._looks = 0
         self._picture = []
         self._thorough_at = float("-inf")
@@ -150,6 +153,8 @@ class Observer:
 
     def _resolve(self, finder: WorkloadFinder) -> None:
         found = finder.look(self._members)
+        if self._came_late:
+            return  # the recorded workload stands: of a zombie's tree, nobody can tell another
         for execed in finder.take_execs():
             self._supervisor.journal.record(
                 Kind.EXECED,
