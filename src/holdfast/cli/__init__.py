@@ -78,7 +78,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "report": ("report", "a run's samples and anomalies as text, picture or page", "upkeep"),
     "usage": ("usage", "tokens, cost and CPU time in total", "upkeep"),
     "top": ("top", "live terminal screen", "live"),
-    "serve": ("serve", "live web page on loopback", "live"),
+    "serve": ("live.serve", "live web page and API on loopback", "live"),
+    "metrics": ("live.metrics", "figures of all runs as Prometheus text", "live"),
     "mcp": ("mcp", "MCP server on stdio", "live"),
     "who": ("who", "the identity token of a process", "identity"),
     "check": (

@@ -1,0 +1,1 @@
+"""Commands that other programs and screens look through."""
