@@ -46,6 +46,8 @@ ALIVE = {
     "holdfast.manage.aio.AsyncRuns.start_many": "the library",
     "holdfast.manage.aio.AsyncRuns.recover": "the library",
 }
+# What Textual calls by its name.
+OF_TEXTUAL = re.compile(r"holdfast\.tui\..*\.(on_\w+|action_\w+|watch_\w+|compose|render_line)\Z")
 # Their members are read by others: as a JSON document, by the field that a watcher names, as the
 # figures of a row, by argparse, by ctypes, by the C scanner.
 READ_ELSEWHERE = {
@@ -96,7 +98,11 @@ def dead_names(sources: dict[str, str]) -> list[str]:
         for owner, name in _members(tree):
             if name not in uses.members:
                 found.append(f"{module}.{owner}.{name}")
-    return [name for name in found if name not in ALIVE and not _is_of_a_command(name)]
+    return [
+        name
+        for name in found
+        if name not in ALIVE and not _is_of_a_command(name) and not OF_TEXTUAL.match(name)
+    ]
 
 
 def _loaded(node: ast.AST) -> Iterator[str]:

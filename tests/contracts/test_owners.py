@@ -32,6 +32,7 @@ OWNERS = {
         "manage/doctor/checks.py",  # tries what this machine can do
         "agents/installed.py",  # asks an agent for its version
         "fleet/channel.py",  # ssh, and the programs of engines
+        "tui/handing_over.py",  # gives the terminal to `holdfast attach`
     },
     "exec": {
         "manage/starting/launch.py",

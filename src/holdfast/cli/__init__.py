@@ -77,7 +77,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "clean": ("clean", "remove old runs by age, number or size", "upkeep"),
     "report": ("report", "a run's samples and anomalies as text, picture or page", "upkeep"),
     "usage": ("usage", "tokens, cost and CPU time in total", "upkeep"),
-    "top": ("top", "live terminal screen", "live"),
+    "top": ("live.top", "live terminal screen", "live"),
     "serve": ("live.serve", "live web page and API on loopback", "live"),
     "metrics": ("live.metrics", "figures of all runs as Prometheus text", "live"),
     "mcp": ("mcp", "MCP server on stdio", "live"),
