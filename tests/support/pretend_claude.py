@@ -115,9 +115,10 @@ class Conversation:
         if has_helper:
             helper = self.path.with_suffix("") / "subagents" / "agent-a.jsonl"
             _write(helper, self._message(TOKENS_OUT, isSidechain=True))
-        # Of what a message will come to, stdout has what is known when it begins.
-        _say(**self._message(1, session_id=self.session))
-        _write(self.path, self._message(TOKENS_OUT, is_same=True))
+        # The transcript first: what stops this process at its word on stdout finds all of it. Of
+        # what a message comes to, stdout has what is known when it begins.
+        _write(self.path, self._message(TOKENS_OUT))
+        _say(**self._message(1, is_same=True, session_id=self.session))
 
     def _message(self, out: int, *, is_same: bool = False, **more: object) -> dict[str, object]:
         self.messages += not is_same

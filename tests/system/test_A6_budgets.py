@@ -87,6 +87,7 @@ def test_A6_pause_holds_it_and_unpause_goes_on_once_the_budget_is_raised(
     assert info.state == "running"
     wait_for("a", lambda _: notice.exists() and notice.read_text(), why="it is told")
     assert json.loads(notice.read_text().splitlines()[0])["event"] == "budget"
+    wait_for_tokens(2)  # stdout alone says less; the transcript is read while it is paused, too
     assert "over budget: 2100 of 1500 tokens (600 over)" in holdfast("ls", expect=0).stdout
     assert "holdfast adjust a --max-tokens N" in holdfast("status", "a", expect=0).stdout
 
