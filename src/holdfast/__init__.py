@@ -9,6 +9,7 @@ agents    what is special about each coding agent: data, not code
 manage    many runs: the library that every interface calls
 fleet     runs on other machines: placed by an engine, decided by their node
 cli       one file per command
+web       the page, the API and /metrics of `serve` (extra `web`)
 
 Names are loaded when they are first used: importing the package is cheap.
 """

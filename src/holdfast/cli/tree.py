@@ -6,9 +6,9 @@ import sys
 
 from holdfast.cli.text import streams
 from holdfast.cli.text.terminal import columns, is_terminal, paint
-from holdfast.manage.info import read_run
 from holdfast.manage.plaintext import cut
-from holdfast.manage.processes import Processes, look_at_processes
+from holdfast.manage.processes import look_at_processes
+from holdfast.manage.reading.run_tree import inner_runs, tree_document
 from holdfast.manage.runs import Runs
 from holdfast.manage.state import read_facts
 from holdfast.manage.words.tree_lines import lines_of_tree
@@ -17,10 +17,8 @@ from holdfast.process.verdict import Verdict
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
-    from typing import Any
 
     from holdfast.cli.arguments.parser import Parser
-    from holdfast.manage.run import Run
     from holdfast.manage.words.tree_lines import TreeLine
 
 _LOOKS = {Verdict.SAME.value: ("green",), Verdict.UNKNOWN.value: ("yellow",)}
@@ -40,33 +38,15 @@ def run(args: Namespace) -> int:
     """Print the tree as it is now."""
     looked_at = Runs().get(args.run)
     found = look_at_processes(looked_at.directory, read_facts(looked_at.directory))
-    inner = _inner(looked_at)
+    inner = inner_runs(looked_at.directory)
     if args.json:
-        streams.say_json(_document(looked_at, found, inner))
+        streams.say_json(tree_document(looked_at.directory, found, inner))
         return 0
     for line in lines_of_tree(found):
         streams.say(_shown(line))
     for one in inner:
         streams.say(f"inner run {one['name'] or one['id']} ({one['id']}) {one['state']}")
     return 0
-
-
-def _inner(run: Run) -> list[dict[str, Any]]:
-    inner = run.directory.inner_runs()
-    infos = [read_run(directory, closely=False) for directory in inner if directory.exists()]
-    return [{"id": info.id, "name": info.name, "state": info.state.value} for info in infos]
-
-
-def _document(run: Run, found: Processes, inner: list[dict[str, Any]]) -> dict[str, Any]:
-    suspects = None if found.suspects is None else [one.to_json() for one in found.suspects]
-    return {
-        "schema": 1,
-        "id": run.id,
-        "processes": [one.to_json() for one in found.members],
-        "suspects": suspects,
-        "gone": found.gone,
-        "inner": inner,
-    }
 
 
 def _shown(line: TreeLine) -> str:

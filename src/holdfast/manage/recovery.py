@@ -119,6 +119,11 @@ def recover_all(
     return [*found_now, *_abandoned(home, dry_run)]
 
 
+def recover_run(directory: RunDirectory) -> Steps[Recovered | None]:
+    """One run; None: it is supervised, or its ending is recorded."""
+    return _guarded(directory, RecoverRequest())
+
+
 def _unfinished(home: Home) -> list[str]:
     """Marked as active, or without the summary that follows an ending."""
     marked = set(home.run_ids(active=True))

@@ -1,0 +1,1 @@
+"""`holdfast serve`: the API, the live page and /metrics. Needs the extra `web`."""

@@ -1,0 +1,170 @@
+"""What the API does: each action is the library's, with its refusals. Driven by the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+
+from holdfast.errors import InvalidOption, Refused, WrongUse
+from holdfast.manage.aio import AsyncRuns, run_steps_async
+from holdfast.manage.changing.answering import only_question
+from holdfast.manage.changing.stop_attempt import Attempted, attempt
+from holdfast.manage.recovery import recover_run
+from holdfast.process.signals import parse_signal, signal_name
+from holdfast.run.units import parse_duration
+from holdfast.web.asked import fields
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import Any
+
+    from holdfast.manage.run import Run
+    from holdfast.web.reads import Reads
+    from holdfast.web.settings import ServeSettings
+
+    Json = dict[str, Any]
+    Do = Callable[["Actions", Run, Json], Awaitable[Json]]
+
+_TIME = (str, int, float)
+MOST_SENT_BYTES = 64 << 10
+
+
+class Actions:
+    """What may be done to the runs of a home."""
+
+    def __init__(self, settings: ServeSettings, reads: Reads) -> None:
+        self._settings = settings
+        self._reads = reads
+        self._runs = AsyncRuns(settings.home)
+
+    async def start(self, document: Json) -> Json:
+        """A new run; the fields are the library's keywords."""
+        self._check_may_start("start")
+        argv = document.pop("argv", None)
+        if not isinstance(argv, list) or not all(isinstance(one, str) for one in argv) or not argv:
+            raise InvalidOption("argv: a list of texts, the command and its words", option="argv")
+        inner = {"self", "given", "given_by", "resumed_from"}.intersection(document)
+        if inner:
+            raise InvalidOption(f"{min(inner)}: no such field", option=min(inner))
+        run = await self._runs.start(argv, **document)
+        return await self._shown(run.id)
+
+    async def act(self, verb: str, ref: str, document: Json) -> Json:
+        """One of `ACTIONS` on one run."""
+        if verb in STARTING:
+            self._check_may_start(verb)
+        run = await asyncio.to_thread(self._reads.run, ref)
+        return await ACTIONS[verb](self, run, document)
+
+    async def remove(self, ref: str, *, stop: bool, force: bool) -> Json:
+        run = await asyncio.to_thread(self._reads.run, ref)
+        removed = await run._as_async().remove(stop=stop, force=force)
+        abandoned = [one.as_dict() for one in removed.abandoned]
+        done = {**removed.as_dict(), "abandoned": abandoned}
+        return {"schema": 1, "id": run.id, "removed": done}
+
+    def _check_may_start(self, verb: str) -> None:
+        if not self._settings.may_start:
+            raise Refused(
+                f"{verb} runs code, which this server is not to do",
+                hint="holdfast serve --allow-start",
+            )
+
+    async def _shown(self, run_id: str) -> Json:
+        return await asyncio.to_thread(self._reads.one_run, run_id)
+
+    async def _stop(self, run: Run, document: Json) -> Json:
+        given = fields(document, {"grace": _TIME, "signal": (str,)})
+        grace = None if "grace" not in given else parse_duration(str(given["grace"]), "grace")
+        signal = None if "signal" not in given else signal_name(parse_signal(given["signal"]))
+        one = Attempted(run.id, run)
+        await run_steps_async(attempt(one, grace, signal))
+        done = one.to_json()
+        return {**done, "stop": {**done["stop"], "said": one.sentence(), "hint": one.hint()}}
+
+    async def _pause(self, run: Run, document: Json) -> Json:
+        fields(document, {})
+        await run._as_async().pause()
+        return await self._shown(run.id)
+
+    async def _unpause(self, run: Run, document: Json) -> Json:
+        fields(document, {})
+        await run._as_async().unpause()
+        return await self._shown(run.id)
+
+    async def _resume(self, run: Run, document: Json) -> Json:
+        given = fields(document, {"prompt": (str,)})
+        return await self._shown((await run._as_async().resume(given.get("prompt"))).id)
+
+    async def _rerun(self, run: Run, document: Json) -> Json:
+        fields(document, {})
+        return await self._shown((await run._as_async().rerun()).id)
+
+    async def _recover(self, run: Run, document: Json) -> Json:
+        fields(document, {})
+        found = await run_steps_async(recover_run(run.directory))
+        done = None if found is None else found.to_json()
+        return {**await self._shown(run.id), "recovered": done}
+
+    async def _adjust(self, run: Run, document: Json) -> Json:
+        if not document:
+            raise WrongUse("adjust: which limits?", hint='{"timeout": "2h"}')
+        if "self" in document:
+            raise InvalidOption("self: no such field", option="self")
+        adjusted = await run._as_async().adjust(**document)
+        return {**await self._shown(run.id), "adjusted": adjusted.as_dict()}
+
+    async def _send(self, run: Run, document: Json) -> Json:
+        given = fields(document, {"text": (str,), "base64": (str,)})
+        if len(given) != 1:
+            raise WrongUse("send: text, or base64")
+        data = _bytes(given)
+        if len(data) > MOST_SENT_BYTES:
+            raise InvalidOption(f"text: at most {MOST_SENT_BYTES} bytes", option="text")
+        await run._as_async().send(data)
+        return {"schema": 1, "id": run.id, "sent_bytes": len(data)}
+
+    async def _approve(self, run: Run, document: Json) -> Json:
+        given = fields(document, {"id": (str,)})
+        question = given.get("id") or await self._only(run)
+        answered = await run._as_async().approve(question)
+        return {"schema": 1, "id": run.id, "answered": answered.as_dict()}
+
+    async def _deny(self, run: Run, document: Json) -> Json:
+        given = fields(document, {"id": (str,), "message": (str,)})
+        question = given.get("id") or await self._only(run)
+        answered = await run._as_async().deny(question, given.get("message"))
+        return {"schema": 1, "id": run.id, "answered": answered.as_dict()}
+
+    async def _only(self, run: Run) -> str:
+        """A question must be named: who answers must have read it."""
+        asked = only_question(await asyncio.to_thread(run.info))
+        raise Refused(
+            f"it asks: {asked['text']}", hint=f"answer it by its id, {asked['id']}", run=run.id
+        )
+
+
+def _bytes(given: Json) -> bytes:
+    if "text" in given:
+        return str(given["text"]).encode("utf-8", "surrogateescape")
+    try:
+        return base64.b64decode(given["base64"], validate=True)
+    except binascii.Error:
+        raise InvalidOption("base64: it is not", option="base64") from None
+
+
+STARTING = frozenset({"resume", "rerun", "send"})
+ACTIONS: dict[str, Do] = {
+    "stop": Actions._stop,
+    "pause": Actions._pause,
+    "unpause": Actions._unpause,
+    "resume": Actions._resume,
+    "rerun": Actions._rerun,
+    "recover": Actions._recover,
+    "adjust": Actions._adjust,
+    "send": Actions._send,
+    "approve": Actions._approve,
+    "deny": Actions._deny,
+}
