@@ -33,6 +33,7 @@ OWNERS = {
         "agents/installed.py",  # asks an agent for its version
         "fleet/channel.py",  # ssh, and the programs of engines
         "tui/handing_over.py",  # gives the terminal to `holdfast attach`
+        "fleet/programs.py",  # sbatch and the like, to their end
     },
     "exec": {
         "manage/starting/launch.py",

@@ -19,7 +19,12 @@ import pytest
 from tests.support.cgroups import mount_point
 
 TESTS = Path(__file__).parents[1]
-OPTIONAL = frozenset({"history"})  # a shallow clone is no fault of the machine
+OPTIONAL = frozenset(
+    {
+        "history",  # a shallow clone is no fault of the machine
+        "cgroup_v1",  # Slurm's set-up in the tests is made for it
+    }
+)
 
 
 def needs(*features: str) -> None:
@@ -68,6 +73,13 @@ def _has_cgroup(controller: str) -> Callable[[], str | None]:
     return probe
 
 
+def _has_cgroup_v1() -> str | None:
+    path = "/sys/fs/cgroup/freezer"
+    if os.path.ismount(path) and os.access(path, os.W_OK):
+        return None
+    return f"{path} is no writable cgroup v1 hierarchy"
+
+
 def _has_program(name: str, package: str) -> Callable[[], str | None]:
     def probe() -> str | None:
         return None if shutil.which(name) else f"no {name} in PATH: apt-get install {package}"
@@ -89,6 +101,7 @@ PROBES: dict[str, Callable[[], str | None]] = {
     "pids_cgroup": _has_cgroup("pids"),
     "memory_cgroup": _has_cgroup("memory"),
     "freezer_cgroup": _has_cgroup("freezer"),
+    "cgroup_v1": _has_cgroup_v1,
     "fuse": lambda: None if os.access("/dev/fuse", os.R_OK | os.W_OK) else "no /dev/fuse",
     "history": _runs("git", "-C", str(TESTS), "cat-file", "-e", "7dc4132^{commit}"),
     **{program: _has_program(program, package) for program, package in packages().items()},

@@ -137,6 +137,10 @@ def _placer_of(target: FleetTarget) -> Placer:
         from holdfast.fleet.ssh import SshPlacer
 
         return SshPlacer(target)
+    if target.kind == "slurm":
+        from holdfast.fleet.slurm.placer import SlurmPlacer
+
+        return SlurmPlacer(target)
     raise Unavailable(f"this version of Holdfast can't place runs by {target.kind}")
 
 

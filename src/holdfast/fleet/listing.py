@@ -10,7 +10,7 @@ import time
 from holdfast.errors import HoldfastError, NoAnswer, OtherNode
 from holdfast.fleet.ledger import LastLook
 from holdfast.fleet.placement import Placement
-from holdfast.fleet.reaching import ask, note_end, seen_at
+from holdfast.fleet.reaching import ask, note_end, seen_at, settle_dropped
 from holdfast.fleet.remote_info import info_of, unreadable_info
 from holdfast.fleet.verdict import NodeLook, Sight, judge
 from holdfast.lean import read_json
@@ -117,10 +117,11 @@ def look_at_all(
     fleet: Fleet, placements: list[Placement]
 ) -> Steps[list[tuple[Placement, RunInfo]]]:
     """How each of them stands: one question to each node that may have active ones."""
-    asked: dict[tuple[str, str | None], list[Placement]] = {}
+    asked: dict[tuple[str, str], list[Placement]] = {}
     for one in placements:
-        if one.ended_at is None and one.reservation is not None:
-            asked.setdefault((one.target, one.node), []).append(one)
+        if one.ended_at is None and one.dropped is None and one.reservation is not None:
+            # Where no node is known yet, only its own reservation leads to it.
+            asked.setdefault((one.target, one.node or one.id), []).append(one)
     groups = list(asked.values())
     answers = yield from together([_ask_node(fleet, group) for group in groups], _AT_ONCE)
     sights: dict[str, Sight] = {}
@@ -135,7 +136,7 @@ def look_at_all(
         )
         note_end(fleet, one, sight)
         last = None if sight.last is None else sight.last.run
-        found.append((one, info_of(one, judge(sight), last)))
+        found.append((one, info_of(sight.placement, judge(sight), last)))
     return found
 
 
@@ -162,7 +163,8 @@ def _ask_node(fleet: Fleet, group: list[Placement]) -> Steps[list[Sight]]:
                 engine = yield from fleet.placer_of(one.target).look(one.bound)
         except HoldfastError as error:
             why = why or error.message
-        sights.append(Sight(one, look, why, engine, last_known, seen_at(fleet, one)))
+        settled = settle_dropped(fleet, one, engine)
+        sights.append(Sight(settled, look, why, engine, last_known, seen_at(fleet, one)))
     return sights
 
 

@@ -31,7 +31,7 @@ def node_facts(home: Home, *, make: bool = False) -> NodeFacts:
     return NodeFacts(
         _made(home) if make else read_node(home),
         place.host,
-        os.uname().nodename,
+        os.environ.get("SLURMD_NODENAME") or os.uname().nodename,  # as its engine calls it
         place.boot_id,
         home.path,
         __version__,

@@ -88,6 +88,7 @@ class Placement(Record):
     committed_at: str | None = None
     ended_at: str | None = None  # when a look showed its recorded ending
     given_up: dict[str, Any] | None = None  # who said that it is gone, when and why
+    dropped: dict[str, Any] | None = None  # it never began: its outcome, when and why
     schema: int = 1
 
     def to_json(self) -> Json:
@@ -115,7 +116,7 @@ class Placement(Record):
     @property
     def is_over(self) -> bool:
         """Whether nothing is expected of it any more."""
-        return self.ended_at is not None or self.given_up is not None
+        return any((self.ended_at, self.given_up, self.dropped))
 
     @property
     def where(self) -> str:
@@ -142,6 +143,8 @@ class EngineView(Record):
     is_gone: bool = False  # it holds nothing for it any more
     node: str | None = None  # where it says that it is
     at: str | None = None  # since when
+    never_began: bool = False  # it is over, and was given no node: nothing was started
+    refusal: str | None = None  # the word of the node's side that it started nothing
 
     def quoted(self) -> str:
         """For evidence: `Slurm says NODE_FAIL on n2`."""

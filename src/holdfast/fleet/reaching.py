@@ -10,6 +10,7 @@ from holdfast.fleet.verdict import NodeLook, Sight, judge
 from holdfast.lean import read_json
 from holdfast.process.clock import boottime, wall_clock
 from holdfast.record import Record
+from holdfast.run.outcomes import Outcome
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from holdfast.fleet.channel import Channel
     from holdfast.fleet.library import Fleet
-    from holdfast.fleet.placement import Placement
+    from holdfast.fleet.placement import EngineView, NodeFacts, Placement
     from holdfast.manage.info import RunInfo
     from holdfast.manage.operations import Steps
 
@@ -47,11 +48,42 @@ def open_channel(fleet: Fleet, placement: Placement, call: NodeCall) -> Steps[Ch
         facts = yield from channel.hello()
         if placement.node is not None and facts.node != placement.node:
             raise other_node(placement.where, facts.node, placement.node)
-        fleet.ledger.see(facts, placement.engine, placement.target)
+        if facts.node:  # one that has started nothing yet may have none
+            fleet.ledger.see(facts, placement.engine, placement.target)
+            if placement.node is None:
+                _note_node(fleet, placement, facts)
     except BaseException:
         channel.close()
         raise
     return channel
+
+
+def _note_node(fleet: Fleet, placement: Placement, facts: NodeFacts) -> None:
+    """The engine chose this node, and the run is bound to it from here on."""
+    if fleet.ledger.get(placement.id) is not None:
+        fleet.ledger.note(placement.id, node=facts.node, node_name=facts.hostname)
+
+
+def drop_waiting(fleet: Fleet, placement: Placement) -> Steps[bool]:
+    """Take back a run that waits at its engine. False: it has begun, or may have."""
+    bound = placement.bound
+    if bound is None or placement.engine == "ssh" or placement.is_over:
+        return False
+    placer = fleet.placer_of(placement.target)
+    view = yield from placer.look(bound)
+    if view is None or not view.is_waiting:
+        return False
+    yield from placer.cancel(bound)
+    view = yield from placer.look(bound)
+    if view is None or not view.never_began:
+        return False
+    _note_dropped(fleet, placement, Outcome.STOPPED, f"it had not begun: {view.quoted()}")
+    return True
+
+
+def _note_dropped(fleet: Fleet, placement: Placement, outcome: Outcome, says: str) -> None:
+    word = {"outcome": outcome, "at": wall_clock(), "says": says}
+    fleet.ledger.note(placement.id, dropped=word)
 
 
 def ask(
@@ -99,6 +131,7 @@ def look_steps(fleet: Fleet, placement: Placement) -> Steps[RunInfo]:
     """How the run stands, from here; what its node says is remembered."""
     sight = yield from sight_of(fleet, placement)
     verdict = judge(sight)
+    placement = sight.placement
     last = None if sight.last is None else sight.last.run
     info = info_of(placement, verdict, last)
     note_end(fleet, placement, sight)
@@ -114,10 +147,21 @@ def note_end(fleet: Fleet, placement: Placement, sight: Sight) -> None:
             pass  # it is noted at the next look
 
 
+def settle_dropped(fleet: Fleet, placement: Placement, engine: EngineView | None) -> Placement:
+    """What the engine was told by the node's side, or that it never began, is kept: it forgets."""
+    if engine is None or placement.is_over or not (engine.refusal or engine.never_began):
+        return placement
+    if engine.refusal:
+        _note_dropped(fleet, placement, Outcome.NEVER_STARTED, engine.refusal)
+    else:
+        _note_dropped(fleet, placement, Outcome.STOPPED, f"it had not begun: {engine.quoted()}")
+    return fleet.ledger.get(placement.id) or placement
+
+
 def sight_of(fleet: Fleet, placement: Placement) -> Steps[Sight]:
     """Ask the node, then, where that leads nowhere, the engine; with the last facts."""
     look, why = NodeLook.NOT_ASKED, ""
-    if placement.reservation is not None:
+    if placement.reservation is not None and placement.dropped is None:
         try:
             words = ["status", placement.id]
             answered = yield from ask_json(fleet, placement, words)
@@ -130,11 +174,12 @@ def sight_of(fleet: Fleet, placement: Placement) -> Steps[Sight]:
         except NoAnswer as error:
             look, why = NodeLook.SILENT, error.message
     engine = None
-    if look is not NodeLook.ANSWERED and placement.bound is not None:
+    if look is not NodeLook.ANSWERED and placement.bound is not None and not placement.dropped:
         try:
             engine = yield from fleet.placer_of(placement.target).look(placement.bound)
         except HoldfastError as error:
             why = f"{why}; {error.message}" if why else error.message
+    placement = settle_dropped(fleet, placement, engine)
     last = fleet.ledger.recall(placement.id)
     return Sight(placement, look, why, engine, last, seen_at(fleet, placement))
 

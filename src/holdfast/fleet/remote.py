@@ -6,8 +6,8 @@ Nothing is guessed: what the node does not answer is raised as NoAnswer (exit 6)
 
 from __future__ import annotations
 
-from holdfast.errors import HoldfastError, NoAnswer, WrongUse
-from holdfast.fleet.reaching import ask, ask_json, look_steps
+from holdfast.errors import HoldfastError, NoAnswer, RunNotFound, WrongUse
+from holdfast.fleet.reaching import ask, ask_json, drop_waiting, look_steps
 from holdfast.fleet.remote_info import info_from_node
 from holdfast.fleet.remote_output import AGAIN_SECONDS, LONGEST_AGAIN_SECONDS, RemoteOutput
 from holdfast.fleet.remote_report import RemoteReport
@@ -20,6 +20,7 @@ from holdfast.options import OPTIONS
 from holdfast.process.clock import boottime
 from holdfast.process.tree_stop import Cleanup
 from holdfast.run.directory import RunDirectory
+from holdfast.run.facts import State
 from holdfast.run.units import seconds_given
 
 TYPE_CHECKING = False
@@ -108,6 +109,8 @@ class RemoteRun(Run):
         return cleanup
 
     def _stop_steps(self, grace: float | str | None, signal: str | None) -> Steps[Cleanup]:
+        if (yield from drop_waiting(self._fleet, self.placement)):
+            return Cleanup()
         words = ["stop", self.id]
         seconds = None if grace is None else seconds_given(grace, "grace")
         if seconds is not None:
@@ -209,8 +212,10 @@ class RemoteRun(Run):
             room = None if left is None else left + _STOP_SECONDS
             try:
                 answered = yield from self._ask(words, seconds=room)
-            except NoAnswer as error:
+            except (NoAnswer, RunNotFound) as error:
                 info = yield from self._info_steps()
+                if isinstance(error, RunNotFound) and info.state is State.UNKNOWN:
+                    raise
                 if not info.is_active:
                     return info
                 self._runs._notice(f"{error.message}; waiting for it")
@@ -273,7 +278,9 @@ class RemoteRun(Run):
         from holdfast.fleet.library import PreparedStart
 
         request = request.replace(
-            on_node=self.placement.node, resources=self.placement.request.get("resources") or {}
+            on_node=self.placement.node,
+            on_host=self.placement.node_name,
+            resources=self.placement.request.get("resources") or {},
         )
         prepared = PreparedStart(self._fleet, self.placement.target, key, request)
         return self._fleet.start_steps(prepared)

@@ -67,6 +67,15 @@ def info_of(placement: Placement, verdict: RemoteVerdict, last: Json | None) -> 
             ended_by=EndedBy.UNKNOWN,
             is_recorded=True,
         )
+    if verdict.source is VerdictSource.DROPPED:
+        word = placement.dropped or {}
+        is_ours = word["outcome"] == Outcome.STOPPED
+        return info.replace(
+            outcome=Outcome(word["outcome"]),
+            ended_at=word["at"],
+            ended_by=EndedBy.HOLDFAST if is_ours else EndedBy.ITSELF,
+            is_recorded=True,
+        )
     return info.replace(outcome=None, exit_code=None, signal=None, ended_at=None, is_recorded=True)
 
 

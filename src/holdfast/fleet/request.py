@@ -45,6 +45,7 @@ class FleetRequest(Record):
     prompt: str | None = None  # the next one, of a session that is resumed
     resources: dict[str, Any] = {}  # for the engine
     on_node: str | None = None  # the node that the earlier run was on
+    on_host: str | None = None  # as its engine calls it
 
     @classmethod
     def start(cls, argv: Sequence[str], options: Mapping[str, Any], resources: Resources) -> Self:

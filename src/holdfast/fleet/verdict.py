@@ -35,6 +35,7 @@ class VerdictSource(StrEnum):
     RECORD = "record"  # its record, as it was read before
     ENGINE = "engine"  # that it has not begun
     LEDGER = "ledger"  # that nothing was started
+    DROPPED = "dropped"  # that it was never started, as the node's side or the engine said
     PERSON = "person"
     NOBODY = "nobody"
 
@@ -61,6 +62,11 @@ class Sight(Record):
     def has_begun(self) -> bool:
         """Whether a look has shown it under way."""
         return self.last_state not in (None, State.QUEUED)
+
+    @property
+    def is_being_started(self) -> bool:
+        """Whether the engine has begun with it, and no look has shown it under way."""
+        return self.engine is not None and not self.engine.is_gone and not self.has_begun
 
     @property
     def has_recorded_end(self) -> bool:
@@ -118,12 +124,21 @@ def _say_given_up(sight: Sight) -> str:
     return f"given up by {word.get('by')} at {word.get('at')}{reason}; {_say_unknown(sight)}"
 
 
+def _say_dropped(sight: Sight) -> str:
+    word = sight.placement.dropped or {}
+    return f"it was not started: {word.get('says')}, at {word.get('at')}"
+
+
 def _say_unbound(sight: Sight) -> str:
     return "; ".join(filter(None, ("nothing is reserved for it, and nothing runs", _quote(sight))))
 
 
 def _say_waiting(sight: Sight) -> str:
     return _quote(sight)
+
+
+def _say_being_started(sight: Sight) -> str:
+    return f"{_quote(sight)}, and it is not started there yet"
 
 
 def _say_not_started(sight: Sight) -> str:
@@ -160,6 +175,12 @@ _TABLE: tuple[
     (lambda s: s.look is NodeLook.ANSWERED, _of_the_node, VerdictSource.NODE, _say_answer),
     (lambda s: s.has_recorded_end, _always(State.ENDED), VerdictSource.RECORD, _say_recorded),
     (
+        lambda s: s.placement.dropped is not None,
+        _always(State.ENDED),
+        VerdictSource.DROPPED,
+        _say_dropped,
+    ),
+    (
         lambda s: s.placement.given_up is not None,
         _always(State.ENDED),
         VerdictSource.PERSON,
@@ -176,6 +197,12 @@ _TABLE: tuple[
         _always(State.QUEUED),
         VerdictSource.ENGINE,
         _say_waiting,
+    ),
+    (
+        lambda s: s.look is NodeLook.ABSENT and s.is_being_started,
+        _always(State.QUEUED),
+        VerdictSource.ENGINE,
+        _say_being_started,
     ),
     (
         lambda s: s.look is NodeLook.ABSENT and s.placement.committed_at is None,

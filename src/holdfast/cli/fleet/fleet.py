@@ -1,7 +1,7 @@
 """`holdfast fleet`: other machines: which there are, whether they can be used, what became of what.
 
-The words `start`, `relay`, `output` and `node` are a node's own side of it: a submitter runs them,
-over ssh or an engine.
+The words `start`, `relay`, `output`, `node`, `attend` and `hand` are a node's own side of it: a
+submitter runs them, over ssh or an engine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
 # verb: how many words follow, at least and at most
 _OF_SUBMITTERS = {"nodes": (0, 0), "check": (1, 1), "recover": (0, 0), "give-up": (1, 1)}
-_OF_NODES = {"start": (0, 0), "relay": (0, 1), "output": (2, 2), "node": (0, 0)}
+_OF_NODES = {
+    "start": (0, 0),
+    "relay": (0, 1),
+    "output": (2, 2),
+    "node": (0, 0),
+    "attend": (0, 0),  # in a Slurm job
+    "hand": (1, 1),
+}
 
 
 def add_arguments(parser: Parser) -> None:
@@ -33,7 +40,7 @@ def add_arguments(parser: Parser) -> None:
         "holdfast fleet check WHERE      try what a run there needs, and name what is wrong\n"
         "holdfast fleet recover          go on with placements whose submitter was killed\n"
         "holdfast fleet give-up RUN      assert that it is gone: it is lost, its key is free\n"
-        "start, relay, output and node are run by submitters, on the node.\n"
+        "start, relay, output, node, attend and hand are run by submitters, on the node.\n"
         "exit codes: 1 check found something wrong, 3 no such run, 4 refused, 6 no answer"
     )
 

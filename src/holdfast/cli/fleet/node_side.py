@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from typing import Any
 
+    from holdfast.run.locks import HeldLock
+
 _LONGEST_REQUEST = 16 << 20
 _OTHER_NODE = 6
 
@@ -45,6 +47,7 @@ def _relay(words: list[str], _args: Namespace) -> int:
     """Run one command as it was typed elsewhere."""
     asked = _asked(words)
     facts = node_facts(Runs().home)
+    step = _step_of_job()
     is_framed = not words
     if is_framed:
         write_all(1, marked({"hello": facts.to_json()}))
@@ -54,7 +57,37 @@ def _relay(words: list[str], _args: Namespace) -> int:
         write_all(1, marked({"ended": code}))
     elif code == _OTHER_NODE:
         streams.complain(f"holdfast: this is node {facts.node}, and not {asked.get('node')}")
+    if step is not None:
+        step.release()
     return code
+
+
+def _step_of_job() -> HeldLock | None:
+    """Held while a command reads through a Slurm job: its attendant waits for that."""
+    if "SLURM_STEP_ID" not in os.environ:
+        return None
+    from holdfast.fleet.slurm.attendant import join_job
+
+    return join_job(Runs().home)
+
+
+def _attend(_words: list[str], _args: Namespace) -> int:
+    """The batch process of a Slurm job."""
+    from holdfast.fleet.slurm.attendant import attend
+    from holdfast.manage.starting.launch import allow_fork
+
+    allow_fork()
+    return attend(Runs(notice=streams.complain), _first_line())
+
+
+def _hand(words: list[str], _args: Namespace) -> int:
+    """A step of a Slurm job that brings its attendant a request with secrets."""
+    from holdfast.fleet.slurm.attendant import hand
+
+    home = Runs().home
+    write_all(1, marked({"hello": node_facts(home, make=True).to_json()}))
+    hand(home, words[0], _first_line())
+    return 0
 
 
 def _command(asked: dict[str, Any]) -> int:
@@ -129,4 +162,11 @@ def _node(_words: list[str], args: Namespace) -> int:
     return 0
 
 
-_VERBS = {"start": _start, "relay": _relay, "output": _output, "node": _node}
+_VERBS = {
+    "start": _start,
+    "relay": _relay,
+    "output": _output,
+    "node": _node,
+    "attend": _attend,
+    "hand": _hand,
+}

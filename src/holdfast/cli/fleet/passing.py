@@ -17,7 +17,7 @@ from holdfast.cli.text import streams
 from holdfast.cli.text.terminal import columns, is_terminal
 from holdfast.errors import HoldfastError, NoAnswer, NotFound, OtherNode, Unavailable, WrongUse
 from holdfast.fleet.placer import NodeCall
-from holdfast.fleet.reaching import ask, look_steps, open_channel
+from holdfast.fleet.reaching import ask, drop_waiting, look_steps, open_channel
 from holdfast.fleet.remote import RemoteRun
 from holdfast.manage.operations import run_steps
 from holdfast.manage.run import Run
@@ -28,6 +28,7 @@ from holdfast.run.names import is_glob
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Sequence
     from typing import Any
 
     from holdfast.cli import Module
@@ -50,7 +51,9 @@ def pass_on(verb: str, module: Module, args: Namespace) -> int | None:
         return None
     if verb == "attach":
         return _attach(remote[0], module, args)
-    if len(remote) == len(references) and len({one.placement.node for one in remote}) == 1:
+    if verb == "stop" and (dropped := _drop_waiting(remote)):
+        return _pass_rest(module, args, references, meant, dropped)
+    if len(remote) == len(references) and len(set(map(_node_of, remote))) == 1:
         code = _pass_all(verb, module, args, remote)
     else:
         code = _pass_each(verb, module, args, references, meant)
@@ -74,6 +77,33 @@ def _attach(run: RemoteRun, module: Module, args: Namespace) -> int:
     from holdfast.cli.fleet.attaching import become
 
     return become(argv)
+
+
+def _node_of(run: RemoteRun) -> str:
+    return run.placement.node or run.id
+
+
+# Runs that wait at their engine
+
+
+def _drop_waiting(remote: list[RemoteRun]) -> list[RemoteRun]:
+    """Those that had not begun, and never will now."""
+    steps = [drop_waiting(one._fleet, one.placement) for one in remote]
+    done = zip(remote, run_together(steps, _AT_ONCE), strict=True)
+    return [one for one, is_dropped in done if is_dropped is True]
+
+
+def _pass_rest(
+    module: Module, args: Namespace, references: list[str], meant: Meant, dropped: list[RemoteRun]
+) -> int:
+    """Tell of those, and stop the others."""
+    documents = []
+    for one in dropped:
+        documents.append({**one.info().to_json(), "stop": {"error": None, "survivors": []}})
+        if not args.json and not args.quiet:
+            streams.say(f"{one.placement.name}  stopped: it had not begun")
+    rest = [one for one in references if meant.get(one) not in dropped]
+    return _pass_each("stop", module, args, rest, meant, told=documents)
 
 
 # One node
@@ -110,6 +140,7 @@ def _status(run: RemoteRun, module: Module, args: Namespace) -> int:
             streams.say_bytes([reply.output])
             if reply.errors:
                 streams.complain(reply.errors)
+            _keep_look(run, reply.output if args.json else b"")
             return int(reply.code)
     except (NoAnswer, OtherNode):  # then what is known here is shown
         pass
@@ -122,6 +153,15 @@ def _status(run: RemoteRun, module: Module, args: Namespace) -> int:
     for line in lines_of_unreached(info, run.placement):
         streams.say(line)
     return 0
+
+
+def _keep_look(run: RemoteRun, document: bytes) -> None:
+    """For when its node does not answer: what was just shown, or a first look at it."""
+    ledger = run._fleet.ledger
+    if document:
+        ledger.remember(run.id, json.loads(document))
+    elif ledger.recall(run.id) is None:
+        run_steps(look_steps(run._fleet, run.placement))
 
 
 def _page(run: RemoteRun, module: Module, args: Namespace) -> int:
@@ -141,14 +181,21 @@ def _page(run: RemoteRun, module: Module, args: Namespace) -> int:
 
 
 def _pass_each(
-    verb: str, module: Module, args: Namespace, references: list[str], meant: Meant
+    verb: str,
+    module: Module,
+    args: Namespace,
+    references: list[str],
+    meant: Meant,
+    *,
+    told: Sequence[dict[str, Any]] = (),
 ) -> int:
     if verb == "logs" and args.follow:
         raise WrongUse("-f follows the runs of one node", hint="name those of one node")
     local = [one for one in references if not isinstance(meant.get(one), RemoteRun)]
     code, documents = _here(module, args, local) if local else (0, [])
+    documents = [*told, *documents]
     codes = dict.fromkeys(local, code)
-    remote = {one: run for one, run in meant.items() if isinstance(run, RemoteRun)}
+    remote = {one: run for one in references if isinstance(run := meant.get(one), RemoteRun)}
     steps = [
         ask(run._fleet, run.placement, words_of(verb, module, args, [run.id]), seconds=None)
         for run in remote.values()

@@ -1,0 +1,321 @@
+"""Slurm places: a job is submitted held, recorded in the ledger, then released.
+
+The batch process is the attendant, which starts the run inside the job and waits for it. A command
+reaches the run as a step of that job; once the job is over, as a short job on the same node. Such a
+step never starts or adopts anything: that would end with the step.
+"""
+
+from __future__ import annotations
+
+import math
+
+from holdfast.errors import HoldfastError, NoAnswer, Refused, Unavailable
+from holdfast.fleet.channel import Channel
+from holdfast.fleet.placement import EngineView, Reservation
+from holdfast.fleet.placer import StartAnswer, nothing_started
+from holdfast.fleet.programs import run_program
+from holdfast.fleet.session import read_answer, relay_line, start_document, tty_word
+from holdfast.fleet.slurm.words import SlurmConfig, batch_script, node_line, read_job
+from holdfast.lean import json_text
+from holdfast.manage.doctor.findings import failed, works
+from holdfast.manage.operations import Wait
+from holdfast.options import Wanted
+from holdfast.process.clock import boottime
+from holdfast.run.units import seconds_given
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from holdfast.fleet.placement import Placement
+    from holdfast.fleet.placer import NodeCall
+    from holdfast.fleet.programs import ProgramEnd
+    from holdfast.fleet.request import FleetRequest
+    from holdfast.fleet.settings import FleetTarget
+    from holdfast.fleet.slurm.words import SlurmJob
+    from holdfast.manage.doctor.findings import DoctorFinding
+    from holdfast.manage.operations import Steps
+
+ROOM_SECONDS = 5.0  # between a run's grace and Slurm's SIGKILL
+LIMIT_ROOM_SECONDS = 10.0  # between a run's own deadline with its grace, and the job's limit
+_WARNING_SECONDS = 60  # before the limit the attendant gets SIGTERM, should all else fail
+_HAND_SECONDS = 60.0
+_AGAIN_SECONDS = 0.1
+_LONGEST_AGAIN_SECONDS = 2.0
+_IMMEDIATE_SECONDS = 10  # in which a node has to have room for a short job
+_BATCH_ENVIRONMENT = "--export=NONE"  # that of a login there: ours may hold secrets
+_NO_SHIMS = "this command is a step of a Slurm job, and what it starts would end with it"
+
+
+class SlurmPlacer:
+    """One partition, or the default one."""
+
+    kind = "slurm"
+
+    def __init__(self, target: FleetTarget) -> None:
+        self._target = target
+        self._settings = target.settings
+        self._config: SlurmConfig | None = None
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+    def reserve(self, placement: Placement) -> Steps[Reservation]:
+        """A held job: Slurm does not start what no ledger has recorded."""
+        config = yield from self._read_config()
+        grace = grace_of(placement.request)
+        refuse_settings(config, grace)
+        name = job_name(placement)
+        found = yield from self._call(
+            "squeue", "--noheader", "--me", "-t", "PD", "-n", name, "-o%i"
+        )
+        job = found.output.split()
+        if not job:
+            words = [*self._submission(placement, grace), "--job-name", name]
+            script = batch_script(self._settings.command, self._settings.home, _asked(placement))
+            made = yield from self._call("sbatch", *words, stdin=script)
+            job = made.output.strip().split(";")
+        return Reservation("slurm", {"job": job[0], "name": name, "cluster": config.cluster})
+
+    def _submission(self, placement: Placement, grace: float) -> list[str]:
+        words = ["--parsable", "--hold", "--no-requeue", "--nodes=1", "--ntasks=1"]
+        words += [_BATCH_ENVIRONMENT, "--output=/dev/null", "--chdir=/"]
+        words += [f"--signal=B:TERM@{_WARNING_SECONDS}"]
+        if self._target.name:
+            words.append(f"--partition={self._target.name}")
+        timeout = (placement.request.get("options") or {}).get("timeout")
+        if timeout is not None:
+            limit = seconds_given(timeout, "timeout") + grace + LIMIT_ROOM_SECONDS
+            words.append(f"--time={math.ceil((limit + _WARNING_SECONDS) / 60)}")
+        wanted = placement.resources
+        if wanted.cpus:
+            words.append(f"--cpus-per-task={wanted.cpus}")
+        if wanted.memory_bytes:
+            words.append(f"--mem={math.ceil(wanted.memory_bytes / 2**20)}M")
+        if wanted.gpus:
+            words.append(f"--gpus={wanted.gpus}")
+        if placement.request.get("on_host"):
+            words.append(f"--nodelist={placement.request['on_host']}")
+        return [*words, *self._settings.options]
+
+    def commit(
+        self, placement: Placement, bound: Reservation, request: FleetRequest | None
+    ) -> Steps[StartAnswer | None]:
+        """Release the job that the ledger names. What has secrets is handed over once it runs."""
+        job = yield from self._job(bound)
+        if job is None:
+            raise NoAnswer(f"Slurm does not know job {bound.handle['job']} any more")
+        if job.never_began:
+            raise nothing_started(
+                Unavailable(f"Slurm's job {bound.handle['job']} was cancelled before it began")
+            )
+        if job.is_held:
+            if request is None:
+                return None
+            yield from self._call("scontrol", "release", bound.handle["job"])
+        if placement.is_whole:
+            return StartAnswer(None, None, was_before=not job.is_held)
+        if request is None:
+            return StartAnswer(None, None, was_before=True)
+        return (yield from self._hand_over(placement, bound, request))
+
+    def _hand_over(
+        self, placement: Placement, bound: Reservation, request: FleetRequest
+    ) -> Steps[StartAnswer | None]:
+        """Give the attendant its request, as soon as it is there: secrets are in no job script."""
+        pause = _AGAIN_SECONDS
+        while not (job := (yield from self._job(bound))) or not job.is_reachable:
+            if job is None or not job.is_waiting:
+                raise nothing_started(
+                    Unavailable(
+                        f"Slurm's job {bound.handle['job']} was over before its secrets could be"
+                        " handed over",
+                        hint="try again",
+                    )
+                )
+            yield Wait((), pause)
+            pause = min(pause * 2, _LONGEST_AGAIN_SECONDS)
+        argv = [*self._step(bound), "/bin/sh", "-lc", self._line("hand", placement.id)]
+        with self._channel(argv) as channel:
+            facts = yield from channel.hello()
+            document = start_document(placement, facts.node, request)
+            yield from channel.write(json_text(document).encode("ascii") + b"\n")
+            channel.end_input()
+            answered = yield from channel.line(boottime() + _HAND_SECONDS)
+        return read_answer(answered, facts)
+
+    def look(self, bound: Reservation) -> Steps[EngineView | None]:
+        """What Slurm says of the job."""
+        job = yield from self._job(bound)
+        if job is None:
+            word = f"nothing of job {bound.handle['job']} any more"
+            return EngineView("slurm", word, is_gone=True)
+        return job.view()
+
+    def _job(self, bound: Reservation) -> Steps[SlurmJob | None]:
+        """None: Slurm has forgotten it, or has given its number to another."""
+        words = ("scontrol", "show", "job", "--oneliner", str(bound.handle["job"]))
+        shown = yield from run_program(words, seconds=self._settings.answer_seconds)
+        if shown.code:
+            if "Invalid job id" in shown.errors:
+                return None
+            raise _no_answer(shown)
+        job = read_job(shown.output.strip())
+        return job if job.name == bound.handle["name"] else None
+
+    def reach(self, placement: Placement, call: NodeCall) -> Steps[Channel]:
+        """The node's own holdfast: as a step of the job, or as a job of its own."""
+        argv = yield from self._way(placement)
+        channel = self._channel(
+            [*argv, "/bin/sh", "-lc", self._line("relay")], shows_errors=call.shows_errors
+        )
+        line = relay_line(
+            call.words, placement.node, columns=call.columns, may_start=False, why=_NO_SHIMS
+        )
+        yield from channel.write(line + call.stdin)
+        channel.end_input()
+        return channel
+
+    def _way(self, placement: Placement) -> Steps[list[str]]:
+        bound = placement.bound
+        if bound is None or "job" not in bound.handle:
+            return self._short_job(None)  # for a command that is about no run
+        job = yield from self._job(bound)
+        if job is not None and job.is_reachable:
+            return self._step(bound)
+        node = placement.node_name or (None if job is None else job.node)
+        if node is None:
+            word = "is unknown to Slurm" if job is None else f"is {job.state} ({job.reason})"
+            raise NoAnswer(f"job {bound.handle['job']} {word}: it has no node to ask")
+        return self._short_job(node)
+
+    def _step(self, bound: Reservation) -> list[str]:
+        job = str(bound.handle["job"])
+        return ["srun", "--quiet", "--overlap", "--jobid", job, "--ntasks=1", "--export=NONE"]
+
+    def _short_job(self, node: str | None) -> list[str]:
+        words = ["srun", "--quiet", "--ntasks=1", "--export=NONE", "--job-name=hf-look"]
+        words.append(f"--immediate={_IMMEDIATE_SECONDS}")
+        words += [f"--partition={self._target.name}"] if self._target.name else []
+        return [*words, *([] if node is None else [f"--nodelist={node}"])]
+
+    def attach_argv(self, placement: Placement, words: Sequence[str]) -> list[str]:
+        """The same on a terminal."""
+        bound = placement.bound
+        assert bound is not None
+        line = self._line("relay", tty_word(words, placement.node))
+        step = self._step(bound)
+        return [*step[:-1], "--export=TERM", "--pty", "/bin/sh", "-lc", line]
+
+    def cancel(self, reservation: Reservation) -> Steps[None]:
+        """Take the job back; one that is gone is as good."""
+        words = ("scancel", "--quiet", str(reservation.handle["job"]))
+        ended = yield from run_program(words, seconds=self._settings.answer_seconds)
+        if ended.code and "Invalid job id" not in ended.errors:
+            raise _no_answer(ended)
+
+    def check(self) -> Steps[list[DoctorFinding]]:
+        """Settings that would harm a run, and whether there is such a partition."""
+        try:
+            config = yield from self._read_config()
+        except HoldfastError as error:
+            return [failed("slurm", error.message, error.hint)]
+        found = [works("slurm", f"Slurm {config.version}, cluster {config.cluster}")]
+        for name, problem in (("proctrack", _proctrack(config)), ("kill-wait", _kill_wait(config))):
+            found.append(
+                works(name, _fine(name, config)) if problem is None else failed(name, *problem)
+            )
+        if self._target.name:
+            shown = yield from self._call("sinfo", "--noheader", "-p", self._target.name, "-o%P")
+            found.append(
+                works("partition", f"{self._target.name} is there")
+                if shown.output.strip()
+                else failed("partition", f"there is no {self._target.name}", "sinfo lists them")
+            )
+        return found
+
+    def _read_config(self) -> Steps[SlurmConfig]:
+        if self._config is None:
+            shown = yield from self._call("scontrol", "show", "config")
+            self._config = SlurmConfig.read(shown.output)
+        return self._config
+
+    def _call(self, *argv: str, stdin: bytes = b"") -> Steps[ProgramEnd]:
+        ended = yield from run_program(argv, stdin=stdin, seconds=self._settings.answer_seconds)
+        if ended.code:
+            raise _no_answer(ended, argv[0])
+        return ended
+
+    def _channel(self, argv: Sequence[str], *, shows_errors: bool = False) -> Channel:
+        return Channel(
+            argv,
+            self._target.where,
+            answer_seconds=self._settings.answer_seconds,
+            shows_errors=shows_errors,
+        )
+
+    def _line(self, *words: str) -> str:
+        return node_line(self._settings.command, self._settings.home, *words)
+
+
+def job_name(placement: Placement) -> str:
+    """By which a job is found again."""
+    return f"hf-{placement.id}"
+
+
+def grace_of(request: dict[str, Any]) -> float:
+    """How long a stop of it may take, before SIGKILL."""
+    grace = (request.get("options") or {}).get("grace")
+    return float(Wanted().grace_seconds if grace is None else seconds_given(grace, "grace"))
+
+
+def refuse_settings(config: SlurmConfig, grace: float) -> None:
+    """Refused where Slurm would lose sight of the run, or kill it in the middle of its stop."""
+    for problem in (_proctrack(config), _kill_wait(config, grace)):
+        if problem is not None:
+            raise Refused(f"{problem[0]}; nothing was submitted", hint=problem[1])
+
+
+def _proctrack(config: SlurmConfig) -> tuple[str, str] | None:
+    if config.proctrack == "proctrack/cgroup":
+        return None
+    return (
+        f"Slurm has {config.proctrack or 'no ProctrackType'}: it would call a run ended that lives",
+        "ProctrackType=proctrack/cgroup in slurm.conf",
+    )
+
+
+def _kill_wait(
+    config: SlurmConfig, grace: float = float(Wanted().grace_seconds)
+) -> tuple[str, str] | None:
+    wait = config.kill_wait_seconds
+    if wait is not None and grace <= wait - ROOM_SECONDS:
+        return None
+    says = f"a stop with a grace of {grace:g} s needs a KillWait of {grace + ROOM_SECONDS:g} s"
+    return (
+        f"{says}, and Slurm's is {wait or 0:g} s",
+        f"--grace {max(0.0, (wait or 0) - ROOM_SECONDS):g}, or a longer KillWait in slurm.conf",
+    )
+
+
+def _fine(name: str, config: SlurmConfig) -> str:
+    return (
+        config.proctrack if name == "proctrack" else f"KillWait is {config.kill_wait_seconds:g} s"
+    )
+
+
+def _asked(placement: Placement) -> dict[str, Any]:
+    """What the attendant reads: without secrets, or without a request if there are some."""
+    request = placement.request if placement.is_whole else None
+    return {
+        "id": placement.id,
+        "key": placement.key,
+        "placement": placement.in_spec(""),
+        "request": request,
+        "on_node": placement.request.get("on_node"),
+    }
+
+
+def _no_answer(ended: ProgramEnd, program: str = "Slurm") -> NoAnswer:
+    return NoAnswer(f"{program} failed: {ended.last_line}", hint="holdfast fleet check slurm")

@@ -1,0 +1,135 @@
+"""What Slurm's programs print, and the batch script that they are given. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from holdfast.fleet.placement import EngineView
+from holdfast.lean import json_text
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Json = dict[str, Any]
+
+COMMENT = "holdfast: "  # begins what an attendant says about a run that it did not start
+LONGEST_COMMENT = 300
+_WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SUSPENDED")
+_REACHABLE = ("RUNNING", "SUSPENDED")
+_NOTHING = ("", "(null)", "None", "N/A", "Unknown")
+
+
+class SlurmJob(Record):
+    """One job, as `scontrol show job` tells it."""
+
+    name: str
+    state: str
+    reason: str
+    node: str | None  # where its batch process is, or was
+    is_held: bool
+    exit_code: str
+    since: str | None  # of its state: when it began, or ended
+    refusal: str | None  # its attendant's word that nothing was started
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has not begun, and may."""
+        return self.state in _WAITING and self.node is None
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether a step can join it."""
+        return self.state in _REACHABLE and self.node is not None
+
+    @property
+    def never_began(self) -> bool:
+        """Whether it is over, and was given no node."""
+        return self.node is None and self.state not in _WAITING
+
+    def view(self) -> EngineView:
+        """As evidence."""
+        words = [self.state]
+        if self.is_waiting and self.reason:
+            words.append(f"({self.reason})")
+        if self.state == "FAILED" and self.exit_code:
+            words.append(f"(exit {self.exit_code})")
+        return EngineView(
+            "slurm",
+            " ".join(words),
+            is_waiting=self.is_waiting,
+            is_gone=self.state not in (*_WAITING, "RUNNING", "COMPLETING"),
+            node=self.node,
+            at=self.since,
+            refusal=self.refusal,
+            never_began=self.never_began,
+        )
+
+
+def read_job(line: str) -> SlurmJob:
+    """One line of `scontrol show job -o`."""
+
+    def field(name: str) -> str:
+        found = re.search(rf"(?:^| ){re.escape(name)}=(.*?)(?= [A-Z][\w/:-]*=|\s*$)", line)
+        value = found.group(1).strip() if found else ""
+        return "" if value in _NOTHING else value
+
+    state = field("JobState")
+    comment = field("Comment")
+    begun = field("BatchHost") or field("NodeList")
+    return SlurmJob(
+        field("JobName"),
+        state,
+        field("Reason"),
+        begun or None,
+        state == "PENDING" and field("Reason").startswith("JobHeld"),
+        field("ExitCode").partition(":")[0],
+        field("EndTime") or field("StartTime") or None,
+        comment.removeprefix(COMMENT) if comment.startswith(COMMENT) else None,
+    )
+
+
+class SlurmConfig(Record):
+    """What of Slurm's settings a run depends on."""
+
+    cluster: str
+    version: str
+    proctrack: str
+    kill_wait_seconds: float | None
+
+    @classmethod
+    def read(cls, text: str) -> SlurmConfig:
+        """The output of `scontrol show config`."""
+        rows = dict(re.findall(r"^(\w+)\s*= (.*?)\s*$", text, re.MULTILINE))
+        wait = re.match(r"\d+", rows.get("KillWait", ""))
+        return cls(
+            rows.get("ClusterName", ""),
+            rows.get("SLURM_VERSION", ""),
+            rows.get("ProctrackType", ""),
+            float(wait.group()) if wait else None,
+        )
+
+
+def batch_script(command: str, home: str, document: Json) -> bytes:
+    """What sbatch is given: the attendant, and what it is to start, without secrets."""
+    body = json_text(document)  # one line of ASCII
+    return (
+        f"#!/bin/sh\n{node_line(command, home, 'attend')} <<'HOLDFAST'\n{body}\nHOLDFAST\n".encode()
+    )
+
+
+def node_line(command: str, home: str, *words: str) -> str:
+    """A shell's line for the node's own holdfast. The command is the user's text."""
+    prefix = f"env HOLDFAST_HOME={shlex.quote(home)} " if home else ""
+    return f"exec {prefix}{command} fleet {shlex.join(words)}"
+
+
+def seconds_left(text: str) -> float | None:
+    """`1-02:03:04` of squeue's %L; None: no limit."""
+    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text.strip())
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60.0 + seconds
