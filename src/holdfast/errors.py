@@ -45,6 +45,12 @@ def name_options() -> None:
     _names_options = True
 
 
+def name_arguments() -> None:
+    """For a server that the command line becomes: its clients give arguments."""
+    global _names_options
+    _names_options = False
+
+
 def argument(name: str, value: object = None) -> str:
     """An argument as the caller gave it: `idle_timeout` or `pty=True` in a program,
     `--idle-timeout` or `--pty` at the command line."""

@@ -195,8 +195,6 @@ def test_A2_deny_refuses_at_once_and_off_leaves_it_to_the_prompt(holdfast, talke
 @pytest.mark.parametrize(
     ("options", "words", "why"),
     [
-        ((), ("claude", "-p", "x"), "asks nobody"),
-        (("--pty",), ("claude", "-p", "x"), "asks nobody"),
         (("--pty", "--agent-hooks", "off"), ("claude",), "not told to report"),
         (("--pty",), ("claude", "--bare"), "it runs no hooks"),
         (("--pty",), ("sleep", "1"), "no agent is recognised"),

@@ -93,6 +93,7 @@ _hooks = Table(
         "events": Each(text),
         "terminal_events": Each(text),
         "asking": text,
+        "prompt_tool": words("server", "tool", needs=("server", "tool")),
         "background": Each(text),
         "never_with": Each(text),
         "key": Each(path),
@@ -104,6 +105,7 @@ _hooks = Table(
                 {
                     "asks": one_of("permission", "question"),
                     "text": sentence,
+                    "alone": flag,
                     "settles": flag,
                     "begins_turn": flag,
                     "ends_turn": flag,

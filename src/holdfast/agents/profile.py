@@ -191,13 +191,15 @@ class TranscriptRules(Record):
 class HookRule(Record):
     """What one report of an agent's hooks means.
 
-    `asks`: it waits for a person (permission, question), about `text`. `settles`: the question with
-    the same key is over. A turn begins: nothing is open. It ends: `result` is the answer.
+    `asks`: it waits for a person (permission, question), about `text`; `alone`: and has no prompt
+    of its own. `settles`: the question with the same key is over. A turn begins: nothing is open.
+    It ends: `result` is the answer.
     """
 
     when: When
     asks: str | None = None
     text: str = ""
+    alone: bool = False
     settles: bool = False
     begins_turn: bool = False
     ends_turn: bool = False
@@ -209,6 +211,7 @@ class HookRules(Record):
     """How an agent is told to report, by words on its command line; how its reports read.
 
     After `option` comes JSON with commands by event; `asking` waits for what a person says.
+    `prompt_tool`: words by which it asks a tool of a server, where it has no prompt of its own.
     """
 
     option: str
@@ -216,6 +219,7 @@ class HookRules(Record):
     events: tuple[str, ...] = ()
     terminal_events: tuple[str, ...] = ()  # only where there is somebody to talk to
     asking: str | None = None
+    prompt_tool: tuple[str, ...] = ()
     background: tuple[str, ...] = ()  # events that the agent need not wait for
     never_with: tuple[str, ...] = ()
     key: tuple[Path, ...] = ()

@@ -80,7 +80,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "top": ("live.top", "live terminal screen", "live"),
     "serve": ("live.serve", "live web page and API on loopback", "live"),
     "metrics": ("live.metrics", "figures of all runs as Prometheus text", "live"),
-    "mcp": ("mcp", "MCP server on stdio", "live"),
+    "mcp": ("live.mcp", "MCP server on stdio: runs for agents", "live"),
     "who": ("who", "the identity token of a process", "identity"),
     "check": (
         "check",

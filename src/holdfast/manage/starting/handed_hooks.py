@@ -5,16 +5,24 @@ On the launch path of agents: the words come from a table.
 
 from __future__ import annotations
 
+import sys
+
 from holdfast.agents.hook_words import HookWords, hook_words
 from holdfast.agents.recognition import locate
 from holdfast.errors import InvalidOption, Refused, argument
+from holdfast.lean import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from holdfast.agents.profile import AgentProfile
     from holdfast.manage.starting.request import StartRequest
 
+# Not `holdfast`, which may be the name of a server that the user has added.
+SERVER_NAME = "holdfast-approve"
+TOOL_NAME = f"mcp__{SERVER_NAME}__approve_tool"
+_SERVER = ("-P", "-m", "holdfast", "mcp", "--approve-only")
 LONGEST_APPROVE_SECONDS = 23 * 3600.0  # a hook waits for a day at most
 
 
@@ -25,12 +33,13 @@ def hand_hooks(request: StartRequest) -> None:
     _refuse_unheld_approval(request, handed)
     if handed is None:
         return
+    asked = _words_to_ask(request) if request.wanted.approve != "off" else ()
     before: dict[str, Any] = request.added or {"at": None, "words": [], "cost_at": None}
     program = len(request.command) - len(_arguments(request) or ())
     request.added = {
         **before,
         "at": program + handed.at if handed.words else before["at"] or 0,
-        "words": [*before["words"], *handed.words],
+        "words": [*before["words"], *handed.words, *asked],
         "hooks": {"handed": bool(handed.words), "why_not": handed.why_not or None},
     }
 
@@ -55,6 +64,25 @@ def _arguments(request: StartRequest) -> tuple[str, ...] | None:
         return None
     is_plain = (*located.program, *located.arguments) == request.command
     return located.arguments if is_plain else None
+
+
+def _words_to_ask(request: StartRequest) -> tuple[str, ...]:
+    """By which an agent without a terminal asks a server of ours; () if it has a terminal."""
+    from holdfast.agents.loader import load_profile
+
+    profile = load_profile(str(request.agent))
+    if profile.hooks is None or not _is_headless(request, profile):
+        return ()
+    # alwaysLoad: claude waits until it is connected, and does not ask too early.
+    server = {"command": sys.executable, "args": list(_SERVER), "alwaysLoad": True}
+    filled = {"{server}": json_text({"mcpServers": {SERVER_NAME: server}}), "{tool}": TOOL_NAME}
+    return tuple(filled.get(word, word) for word in profile.hooks.prompt_tool)
+
+
+def _is_headless(request: StartRequest, profile: AgentProfile) -> bool:
+    from holdfast.agents.arguments import is_headless
+
+    return not request.pty or is_headless(profile.options, _arguments(request) or ())
 
 
 def _refuse_unheld_approval(request: StartRequest, handed: HookWords | None) -> None:
@@ -90,12 +118,23 @@ def _why_unheld(request: StartRequest, handed: HookWords | None) -> tuple[str, s
     profile = load_profile(request.agent)
     if profile.hooks is None or profile.hooks.asking is None:
         return f"{profile.title} does not ask anybody but its own terminal", doctor
-    from holdfast.agents.arguments import is_headless
+    if not _is_headless(request, profile):
+        return "", ""
+    if profile.hooks.prompt_tool:
+        return _why_no_tool(request, profile)
+    flags = " ".join(profile.options.headless_flags)
+    return (
+        f"without a terminal ({flags}) {profile.title} asks nobody: it refuses by itself",
+        f"{argument('pty', True)}, without {flags}; or say what it may do by its own options",
+    )
 
-    if not request.pty or is_headless(profile.options, _arguments(request) or ()):
-        flags = " ".join(profile.options.headless_flags)
-        return (
-            f"without a terminal ({flags}) {profile.title} asks nobody: it refuses by itself",
-            f"{argument('pty', True)}, without {flags}; or say what it may do by its own options",
-        )
+
+def _why_no_tool(request: StartRequest, profile: AgentProfile) -> tuple[str, str]:
+    """Why it can't be handed a server to ask."""
+    from holdfast.agents.arguments import has_any
+
+    assert profile.hooks is not None
+    option = profile.hooks.prompt_tool[profile.hooks.prompt_tool.index("{tool}") - 1]
+    if has_any(profile.options, _arguments(request) or (), [option]):
+        return f"the command itself says whom to ask ({option})", f"leave out {option}"
     return "", ""

@@ -41,6 +41,7 @@ class ReportedQuestion(Record):
     is_cut: bool
     key: str  # what it is about: the report that settles it has the same
     at: float  # boottime of the report
+    is_alone: bool = False  # the agent has no prompt of its own: somebody has to decide
 
 
 class _Answer(Record):
@@ -99,7 +100,7 @@ class Attention:
         is_new = question is None
         if question is None:
             question = self._open[asked.id] = _Question(asked)
-        question.asker = asker
+        question.asked, question.asker = asked, asker
         self._watch_agent(question, agent)
         if is_new:
             self._record(asked)
@@ -172,7 +173,7 @@ class Attention:
             raise ValueError("nothing is asked under that id")
         if question.asked.about != "permission":
             raise ValueError("it is a question, which its terminal alone can answer")
-        if self._supervisor.spec.wanted.approve != "ask":
+        if self._supervisor.spec.wanted.approve != "ask" and not question.asked.is_alone:
             raise ValueError("it was not started with --approve ask: its own prompt is to answer")
         if question.asker is None or question.answer is not None:
             is_asked = "it is being answered" if question.answer else "only its own prompt is left"
@@ -194,7 +195,7 @@ class Attention:
         said = self._rules.allow if answer.how == "approved" else self._rules.deny
         message = answer.message or "Denied by the person who supervises this run."
         text = (said or "").replace("{message}", json_text(message))
-        question.asker.answer({"ok": True, "print": text})
+        question.asker.answer({"ok": True, "print": text, "how": answer.how, "message": message})
 
     def _answer_by_option(self, question: _Question) -> None:
         wanted = self._supervisor.spec.wanted
@@ -202,20 +203,27 @@ class Attention:
             return
         if wanted.approve == "deny":
             told = "Denied: this run was started with --approve deny."
-            client = question.asker
-            assert client is not None
-            self._decide(question, _Answer(client, "denied", {"option": "approve"}, told))
-        elif wanted.approve == "ask":
+            self._deny_by("approve", question, told)
+        elif wanted.approve == "ask" or question.asked.is_alone:
             self._supervisor.loop.after(
                 f"asked {question.asked.id}",
                 wanted.approve_timeout_seconds,
                 lambda: self._leave_to_prompt(question),
             )
 
+    def _deny_by(self, option: str, question: _Question, told: str) -> None:
+        assert question.asker is not None
+        self._decide(question, _Answer(question.asker, "denied", {"option": option}, told))
+
     def _leave_to_prompt(self, question: _Question) -> None:
-        """It took too long: the agent's own prompt stays, and so does the need for somebody."""
-        if question.answer is None and question.asked.id in self._open:
+        """It took too long: the agent's own prompt stays, and so does the need for somebody. Where
+        there is none, it is denied."""
+        if question.answer is not None or question.asked.id not in self._open:
+            return
+        if not question.asked.is_alone:
             self._release(question)
+        elif question.asker is not None:
+            self._deny_by("approve_timeout", question, "Denied: nobody answered in time.")
 
     def acknowledged(self, client: Client) -> None:
         """The asker has printed the decision."""

@@ -98,7 +98,8 @@ class AgentHooks:
         is_cut = len(text) > MOST_TEXT
         at = _time(request)
         key = self._key(report)
-        return ReportedQuestion(request["id"], str(rule.asks), text[:MOST_TEXT], is_cut, key, at)
+        about, shown = str(rule.asks), text[:MOST_TEXT]
+        return ReportedQuestion(request["id"], about, shown, is_cut, key, at, rule.alone)
 
     def _note(self, report: Json, rule: HookRule | None, request: Json) -> None:
         if rule is None:
