@@ -9,6 +9,8 @@ The newest prompt of a conversation steers the answer (older ones, as in a resum
     [[read: PATH]]  the same through claude's Read tool, which runs several side by side
     [[question: Q]] first put Q to the person, through claude's AskUserQuestion
     [[task: PROMPT]] first hand PROMPT to a subagent of claude's
+    [[call: TOOL {JSON}]] first call a tool of an MCP server with these arguments; several are
+                    called one after the other
     [[times: N]]    ask for those tools N times, one request after the other, then answer
     [[tokens: I O]] each answer says that it took I tokens in and O out (5 and 7)
     [[delay: S]]    wait S seconds before answering
@@ -39,6 +41,7 @@ Json = dict[str, Any]
 
 
 CALLS = ("run", "ask", "read", "question", "task")
+SERVER_CALL = "call"
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class Steering:
     """What the prompt asks of the stub."""
 
     calls: tuple[Call, ...] = ()
+    steps: tuple[Call, ...] = ()  # calls of a server's tools, one after the other
     times: int = 1
     tokens_in: int = TOKENS_IN
     tokens_out: int = TOKENS_OUT
@@ -69,6 +73,7 @@ class Steering:
         tokens = [int(word) for word in (words.get("tokens") or "").split()]
         return cls(
             calls=tuple(Call(*one) for one in found if one[0] in CALLS),
+            steps=tuple(Call(*one) for one in found if one[0] == SERVER_CALL),
             times=int(words.get("times") or 1),
             **dict(zip(("tokens_in", "tokens_out"), tokens, strict=False)),
             delay_seconds=float(words.get("delay") or 0),
@@ -94,8 +99,18 @@ class Turn:
     @property
     def calls(self) -> tuple[Call, ...]:
         """The tools to ask for now. Side requests (a title, a summary) offer none."""
+        steps = self.steering.steps
+        if self.tools and self.results < len(steps):
+            return (steps[self.results],)
         is_due = self.tools and self.results < self.steering.times
         return self.steering.calls if is_due else ()
+
+
+def _server_call(tools: Iterable[str], call: Call) -> tuple[str, Json]:
+    """The full name of a server's tool, as the agent offers it, and its arguments."""
+    name, _, given = call.text.partition(" ")
+    known = (tool for tool in tools if tool.endswith(f"_{name}") or tool == name)
+    return next(known, name), json.loads(given or "{}")
 
 
 class Dialect(Protocol):
@@ -133,7 +148,7 @@ class Messages:
         answer: Json = {"type": "text_delta", "text": ANSWER}
         blocks = [({"type": "text", "text": ""}, answer)]
         if calls:
-            blocks = [self._tool_use(call) for call in calls]
+            blocks = [self._tool_use(turn.tools, call) for call in calls]
         # Messages with the same id are taken for parts of one.
         message: Json = {
             "id": _fresh("msg"), "type": "message", "role": "assistant", "content": [],
@@ -151,7 +166,7 @@ class Messages:
         yield {"type": "message_stop"}
 
     @staticmethod
-    def _tool_use(call: Call) -> tuple[Json, Json]:
+    def _tool_use(tools: frozenset[str], call: Call) -> tuple[Json, Json]:
         choices = [{"label": word, "description": word} for word in ("yes", "no")]
         question = {"question": call.text, "header": "stub", "options": choices}
         name, asked = {
@@ -159,6 +174,8 @@ class Messages:
             "task": ("Task", {"prompt": call.text, **_SUBAGENT}),
             "question": ("AskUserQuestion", {"questions": [{**question, "multiSelect": False}]}),
         }.get(call.kind, ("Bash", {"command": call.text, "description": "as asked"}))
+        if call.kind == SERVER_CALL:
+            name, asked = _server_call(tools, call)
         block = {"type": "tool_use", "id": _fresh("toolu"), "name": name, "input": {}}
         return block, {"type": "input_json_delta", "partial_json": json.dumps(asked)}
 
@@ -196,8 +213,10 @@ class Responses:
         since = [i.get("role") != "user" for i in items]
         newest = items[len(items) - _true_at_the_end(since) :]
         results = [i for i in newest if i.get("type", "").endswith("_call_output")]
-        tools = frozenset(t.get("name", "") for t in query.get("tools") or [])
-        return Turn(tuple(p for p in prompts if p), len(results), tools)
+        tools = query.get("tools") or []
+        named = [t.get("name", "") for t in tools]
+        named += [f"{t['name']}__{one['name']}" for t in tools for one in t.get("tools", ())]
+        return Turn(tuple(p for p in prompts if p), len(results), frozenset(named))
 
     def events(self, turn: Turn, calls: tuple[Call, ...]) -> Iterator[Json]:
         answer: Json = {
@@ -220,6 +239,11 @@ class Responses:
 
     @staticmethod
     def _shell_call(tools: frozenset[str], call: Call) -> Json:
+        if call.kind == SERVER_CALL:
+            full, given = _server_call(tools, call)
+            space, _, tool = full.rpartition("__")
+            item = {"type": "function_call", "id": _fresh("fc"), "call_id": _fresh("call")}
+            return {**item, "namespace": space, "name": tool, "arguments": json.dumps(given)}
         name = "shell"
         asked: Json = {"command": ["sh", "-c", call.text]}
         if "exec_command" in tools:
@@ -264,10 +288,7 @@ class GenerateContent:
 
     def events(self, turn: Turn, calls: tuple[Call, ...]) -> Iterator[Json]:
         tokens_in, tokens_out = turn.steering.tokens_in, turn.steering.tokens_out
-        name = "run_shell_command"
-        parts: list[Json] = [
-            {"functionCall": {"name": name, "args": {"command": one.text}}} for one in calls
-        ]
+        parts: list[Json] = [{"functionCall": self._function(turn, one)} for one in calls]
         content = {"role": "model", "parts": parts or [{"text": ANSWER}]}
         usage = {
             "promptTokenCount": tokens_in, "candidatesTokenCount": tokens_out,
@@ -275,6 +296,13 @@ class GenerateContent:
         }  # fmt: skip
         candidate = {"content": content, "finishReason": "STOP", "index": 0}
         yield {"candidates": [candidate], "usageMetadata": usage, "modelVersion": turn.model}
+
+    @staticmethod
+    def _function(turn: Turn, call: Call) -> Json:
+        name, args = "run_shell_command", {"command": call.text}
+        if call.kind == SERVER_CALL:
+            name, args = _server_call(turn.tools, call)
+        return {"name": name, "args": args}
 
     def whole(self, turn: Turn) -> Json:
         return next(self.events(turn, ()))
@@ -401,7 +429,9 @@ class StubServer(ThreadingHTTPServer):
     def note(self, path: str, turn: Turn) -> None:
         if self._request_log is None:
             return
+        tools = sorted(turn.tools)
         row = {"path": path, "prompts": turn.prompts, "tool_result": turn.results > 0}
+        row["tools"] = tools
         with self._log_lock, open(self._request_log, "a", encoding="utf-8") as log:
             log.write(json.dumps(row) + "\n")
 

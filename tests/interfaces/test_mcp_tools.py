@@ -1,4 +1,4 @@
-"""M1, M3: every tool and refusal, by the SDK's own client, which checks answers by their schemas."""
+"""M1, M3: each tool and refusal, by the SDK's own client, which checks answers by their schemas."""
 
 from __future__ import annotations
 

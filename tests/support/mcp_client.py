@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
@@ -24,7 +25,7 @@ class Answered(dict[str, Any]):
     """The document of a tool's answer."""
 
     def __init__(self, result: Any) -> None:
-        super().__init__(result.structured_content)
+        super().__init__(result.structured_content or json.loads(result.content[0].text))
         self.is_error: bool = result.is_error
         self.text: str = result.content[0].text
 

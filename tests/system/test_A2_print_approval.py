@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import pretend_print
 from tests.support.asking import asked, asks_nothing, id_of
-from tests.support.running import ended, events_of, info_of, run_of, wait_for, wait_for_output
+from tests.support.running import ended, events_of, run_of, shim_pid, wait_for, wait_for_output
 
 ASK = ("--approve", "ask")
 
@@ -69,7 +69,7 @@ def test_A2_a_call_that_is_cancelled_asks_nobody_any_more(holdfast, claude):
 def test_A4_the_shim_dies_while_it_asks_and_its_adopter_is_asked_again(holdfast, claude):
     _start(holdfast, claude, "touch one", *ASK, "--approve-timeout", "100s")
     (before,) = asked()
-    os.kill(info_of("a").shim["pid"], signal.SIGKILL)
+    os.kill(shim_pid("a"), signal.SIGKILL)
     wait_for("a", lambda info: info.state == "orphaned", why="its shim is gone")
     holdfast("recover", expect=0)
     (question,) = asked()
@@ -89,6 +89,7 @@ def test_A3_what_is_handed_over_comes_before_the_words_of_the_user(holdfast, cla
     ended("a")
     spec = run_of("a").directory.read_spec()
     assert spec.command == (claude, "-p", "touch one"), "the command stays as it was given"
+    assert spec.added is not None
     words = list(spec.added["words"])
     at = words.index("--mcp-config")
     (name,) = json.loads(words[at + 1])["mcpServers"]

@@ -43,10 +43,11 @@ def client_config(agent: str, options: Sequence[str]) -> ClientConfig:
         "args": arguments,
         **({"env": env} if env else {}),
     }
-    if agent == "gemini":
-        server["timeout"] = _CALL_SECONDS * 1000
-        return ClientConfig(_json(server), "~/.gemini/settings.json")
-    return ClientConfig(_json(server), ".mcp.json of a project, or claude --mcp-config FILE")
+    if agent == "claude":
+        server["alwaysLoad"] = True  # its first turn waits for the tools, 5 s at most
+        return ClientConfig(_json(server), ".mcp.json of a project, or claude --mcp-config FILE")
+    server["timeout"] = _CALL_SECONDS * 1000
+    return ClientConfig(_json(server), "~/.gemini/settings.json")
 
 
 def _json(server: dict[str, Any]) -> str:
@@ -62,6 +63,7 @@ def _toml(program: str, arguments: Sequence[str], env: dict[str, str]) -> str:
         f"args = {json.dumps(arguments)}",
         f"env_vars = {json.dumps(passed)}",
         f"tool_timeout_sec = {_CALL_SECONDS}",
+        "required = true  # its first turn waits for the tools",
     ]
     if env:
         values = ", ".join(f"{name} = {json.dumps(value)}" for name, value in env.items())

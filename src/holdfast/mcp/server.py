@@ -125,7 +125,7 @@ class _Handlers:
         )
         try:
             tool = self._checked(params.name, call.given)
-            return _answer(await _bounded(tool, call))
+            return _answer(await _bounded(tool, call), is_structured=tool.gives is not None)
         except HoldfastError as error:
             return _answer(_failure(error, call), is_error=True)
         except OSError as error:
@@ -206,12 +206,14 @@ def _described(tool: DeclaredTool) -> types.Tool:
     )
 
 
-def _answer(document: Json, *, is_error: bool = False) -> types.CallToolResult:
+def _answer(
+    document: Json, *, is_error: bool = False, is_structured: bool = True
+) -> types.CallToolResult:
     """The document, and the same as text. In JSON no text of a program can end its own quotes."""
     text = json_text(document)
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text)],
-        structured_content=document,
+        structured_content=document if is_structured else None,
         is_error=is_error,
     )
 

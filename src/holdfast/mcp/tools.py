@@ -29,7 +29,7 @@ class DeclaredTool(Record):
     title: str
     text: str
     takes: Json
-    gives: Json
+    gives: Json | None  # None: claude takes the answer to a question as text alone
     needs: str = READ
     destroys: bool = False  # may end or change something that is there
     repeatable: bool = False  # a second call with the same arguments changes nothing more
@@ -256,15 +256,7 @@ TOOLS: tuple[DeclaredTool, ...] = (
             },
             "required": ["tool_name", "input"],
         },
-        {
-            "type": "object",
-            "properties": {
-                "behavior": {"type": "string", "enum": ["allow", "deny"]},
-                "updatedInput": of.OBJECT,
-                "message": of.TEXT,
-            },
-            "required": ["behavior"],
-        },
+        None,
         ASK,
     ),
 )
