@@ -36,9 +36,10 @@ format: $(STAMP)  ## format and fix what can be fixed
 	@$(PY) -m ruff format .
 	@$(PY) -m ruff check --fix .
 
-generate: $(STAMP)  ## write what is made from declarations: docs/cli.md, the table of agents
+generate: $(STAMP)  ## write what is made from declarations: docs/cli.md, docs/mcp.md, the table of agents
 	@$(PY) scripts/generate_recognition.py
 	@$(PY) scripts/generate_cli_docs.py
+	@$(PY) scripts/generate_mcp_docs.py
 
 bench: $(STAMP)  ## measure what Holdfast costs
 	@$(PY) -m bench $(ARGS)

@@ -365,7 +365,7 @@ class Wanted(Record):
         "approve_timeout",
         LIMIT,
         WATCH,
-        "how long a question waits for `approve`; then its own prompt is left (1h)",
+        "how long a question waits for `approve` (1h); then its prompt is left, or it is denied",
         default=3600.0,
     )
     stdin: str = "null"  # or pipe, file: follows from what `stdin` was given

@@ -9,9 +9,10 @@ import subprocess
 
 import pytest
 
-from tests.support import pretend_print
 from tests.support.asking import asked, asks_nothing, id_of
+from tests.support.mcp_client import MODES, over_stdio
 from tests.support.running import ended, events_of, run_of, shim_pid, wait_for, wait_for_output
+from tests.system import pretend_print
 
 ASK = ("--approve", "ask")
 
@@ -102,6 +103,16 @@ def test_A2_a_command_that_says_itself_whom_to_ask_is_refused(holdfast, claude):
     refused = holdfast("run", *ASK, "--", *words, expect=4)
     assert "says whom to ask (--permission-prompt-tool)" in refused.stderr
     assert "hint: leave out --permission-prompt-tool" in refused.stderr
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_sdks_own_client_can_talk_to_it(mode):
+    async def play(call):
+        (tool,) = (await call.client.list_tools()).tools
+        answered = await call("approve_tool", tool_name="Bash", input={"command": "true"})
+        return tool.name, answered["behavior"]
+
+    assert over_stdio(play, "--approve-only", mode=mode) == ("approve_tool", "deny")
 
 
 def test_A8_nonsense_on_the_servers_stdin_is_answered_and_harms_nothing(holdfast):

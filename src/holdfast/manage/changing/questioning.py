@@ -33,14 +33,14 @@ AGAIN_SECONDS = 0.2
 LONGEST_SECONDS = 23.9 * 3600  # as for a hook
 
 
-class Decision(Record):
+class PersonsDecision(Record):
     """What was decided; the message is for the agent."""
 
     is_allowed: bool
     message: str
 
 
-def put_question(directory: RunDirectory, asked: Json) -> Steps[Decision]:
+def put_question(directory: RunDirectory, asked: Json) -> Steps[PersonsDecision]:
     """Wait for what a person says. Refused: the shim does not take it."""
     said = json_text({"hook_event_name": EVENT, **asked}).encode()
     if len(said) > MOST_BYTES:
@@ -60,10 +60,10 @@ def put_question(directory: RunDirectory, asked: Json) -> Steps[Decision]:
             if decided is not None:
                 return decided
         yield Wait((), AGAIN_SECONDS)
-    return Decision(False, "Nobody answered for a day.")
+    return PersonsDecision(False, "Nobody answered for a day.")
 
 
-def _ask(link: Link, request: Json, directory: RunDirectory) -> Steps[Decision | None]:
+def _ask(link: Link, request: Json, directory: RunDirectory) -> Steps[PersonsDecision | None]:
     """None: the shim is gone, or is being started: call again."""
     answer = yield from link.ask(request)
     if answer is None or answer.get("code") == "later":
@@ -78,9 +78,9 @@ def _ask(link: Link, request: Json, directory: RunDirectory) -> Steps[Decision |
     decided = read_json(str(lines[0], "utf-8"))
     how = decided.get("how")
     if how is None:
-        return Decision(False, "The question was withdrawn.")
+        return PersonsDecision(False, "The question was withdrawn.")
     yield from link.ask({"do": "hook_done"})  # it is on record when that is answered
-    return Decision(how == "approved", str(decided.get("message") or ""))
+    return PersonsDecision(how == "approved", str(decided.get("message") or ""))
 
 
 def _cut(value: Any, depth: int) -> Any:
