@@ -19,8 +19,8 @@ _UNANSWERED = (2, 36, 42)  # forget, interrupt, batch forget
 
 
 @contextlib.contextmanager
-def mounted(path: str, kind: str = "fuse") -> Iterator[None]:
-    """Raises OSError where FUSE can't be had."""
+def mounted(path: str, kind: str = "fuse") -> Iterator[int]:
+    """The PID of its server. Raises OSError where FUSE can't be had."""
     device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
     server = os.fork()
     if server == 0:
@@ -35,7 +35,7 @@ def mounted(path: str, kind: str = "fuse") -> Iterator[None]:
     try:
         if done.returncode:
             raise OSError(errno.ENODEV, done.stderr.decode(errors="replace"))
-        yield
+        yield server
     finally:
         subprocess.run(["umount", "-l", path], check=False, capture_output=True, timeout=30)
         os.waitpid(server, 0)

@@ -9,7 +9,7 @@ import time
 
 from textual.app import App, SuspendNotSupported
 
-from holdfast.errors import Bug, HoldfastError
+from holdfast.errors import HoldfastError
 from holdfast.manage.runs import Runs
 from holdfast.manage.words.possible import Deed
 from holdfast.tui.acting import ActingScreen
@@ -234,12 +234,3 @@ class TopApp(App[int]):
                 self.exit(0)
 
         self.push_screen(Confirm(f"Still under way: {under_way}.\nLeave, and cut it short?"), then)
-
-
-def run_top(selection: Selection | None, *, window: str | None, is_plain: bool) -> int:
-    """Until the person leaves; the exit code."""
-    app = TopApp(Runs(), selection=selection, window=window, is_plain=is_plain)
-    code = app.run()
-    if code is None:
-        raise Bug("the screen has ended unexpectedly; this is a bug in Holdfast")
-    return code

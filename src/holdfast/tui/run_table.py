@@ -12,7 +12,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from holdfast.tui.looks import strip_of
-from holdfast.tui.table import fit_columns, head_line, row_line
+from holdfast.tui.table import WIDE, fit_columns, head_line, row_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from holdfast.tui.board import Board
     from holdfast.tui.table import PlacedColumn
     from holdfast.tui.trends import Trends
-
-_WIDE = 100  # from so many columns on the head always has its letters
 
 
 class HeadLine(Widget):
@@ -67,7 +65,7 @@ class RunTable(ScrollView, can_focus=False):
 
     @property
     def _with_letters(self) -> bool:
-        return self.is_ordering or self.size.width >= _WIDE
+        return self.is_ordering or self.size.width >= WIDE
 
     def follow_board(self) -> None:
         """The board changed, or time has passed: draw the lines that are another now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 
 from holdfast.cli.arguments.selectors import add_selectors, has_selector, selection_of
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from holdfast.cli.arguments.parser import Parser
 
 JSON = False
-_OF_THE_EXTRA = ("textual", "rich")
 
 
 def add_arguments(parser: Parser) -> None:
@@ -33,15 +33,13 @@ def run(args: Namespace) -> int:
     """Show the screen until the person leaves."""
     if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
         raise WrongUse("top needs a terminal", hint="holdfast ls prints the same rows")
-    try:
-        from holdfast.tui.app import run_top
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _OF_THE_EXTRA:
-            raise
+    if importlib.util.find_spec("textual") is None:
         raise Unavailable(
             "holdfast top needs an extra that is not installed here: holdfast[top]",
             hint="pip install 'holdfast[top]'",
-        ) from None
+        )
+    from holdfast.tui.starting import run_top
+
     return run_top(
         selection_of(args),
         window=args.since or (None if args.all else WINDOW),
