@@ -269,6 +269,8 @@ class LiveRuns:
             self._due.update(dict.fromkeys(sorted(fresh, reverse=True)))
         if history in changed:
             self._read_ended(self._ended_ids())
+        elif self._history is None and not self._is_whole:
+            self._history = iter(())  # there is no such folder yet: nothing has ended
         if home.runs_path in changed:
             there = home.entries()
             self._due.update((run_id, None) for run_id in self.rows if run_id not in there)

@@ -42,6 +42,8 @@ class ActingScreen(Screen[None]):
         Binding("question_mark", "help", show=False),
     ]
 
+    LAST_KEYS: tuple[tuple[str, str], ...] = (("?", "help"),)
+
     def __init__(self) -> None:
         super().__init__()
         self.info: RunInfo | None = None  # of the one run that is meant, once it is read
@@ -101,15 +103,16 @@ class ActingScreen(Screen[None]):
     # The last lines
 
     def show_keys(self) -> None:
-        """The line of keys, as many as fit."""
+        """The line of keys, as many as fit; those for help and to leave always do."""
         spans: list[tuple[str, str]] = []
-        room = self.size.width
+        room = self.size.width - sum(len(key) + len(label) + 3 for key, label in self.LAST_KEYS)
         for key, label, refusal in self.keys():
             room -= width(key) + width(label) + 3
             if room < 0:
                 break
-            spans += [(key, "off" if refusal else "key"), (f" {label}", "off" if refusal else "")]
-            spans.append(("  ", ""))
+            spans += _offered(key, label, refusal)
+        for key, label in self.LAST_KEYS:
+            spans += _offered(key, label, "")
         self.write("keys", *spans)
 
     def show_message(self, text: str, look: str) -> None:
@@ -233,6 +236,11 @@ class ActingScreen(Screen[None]):
 
     def action_help(self) -> None:
         self.app.push_screen(HelpPage())
+
+
+def _offered(key: str, label: str, refusal: str) -> list[tuple[str, str]]:
+    look = "off" if refusal else ""
+    return [(key, look or "key"), (f" {label}", look), ("  ", "")]
 
 
 def _named(names: list[str]) -> str:

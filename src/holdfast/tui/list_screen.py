@@ -51,6 +51,8 @@ class ListScreen(ActingScreen):
         Binding("q", "quit_top", show=False),
     ]
 
+    LAST_KEYS = (("?", "help"), ("q", "quit"))
+
     def __init__(self, board: Board, trends: Trends) -> None:
         super().__init__()
         self._table = RunTable(board, trends)
@@ -119,14 +121,11 @@ class ListScreen(ActingScreen):
             return
         current = self.top.board.current
         if current is not None and current.urgency is Urgency.ATTENTION:
-            for name in ("approve", "deny"):
-                yield VERBS[name].key, VERBS[name].label, self.refusal(VERBS[name])
+            yield "y/n", "answer", self.refusal(VERBS["approve"])
         for name in _KEYS[:4]:
             yield VERBS[name].key, VERBS[name].label, self.refusal(VERBS[name])
         yield "/", "filter", ""
-        yield "?", "help", ""
         yield ":", "all", ""
-        yield "q", "quit", ""
         for name in _KEYS[4:]:
             yield VERBS[name].key, VERBS[name].label, self.refusal(VERBS[name])
 

@@ -126,7 +126,6 @@ class PageScreen(ActingScreen):
             if not refusal:
                 yield VERBS[name].key, VERBS[name].label, refusal
         yield "/", "search", ""
-        yield "?", "help", ""
 
     # Keys
 

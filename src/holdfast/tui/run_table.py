@@ -118,8 +118,15 @@ class RunTable(ScrollView, can_focus=False):
         if changed:
             self.refresh(*changed)
 
+    def _why_empty(self) -> str:
+        if self._board.filter.text:
+            return "no run fits the filter: esc takes it off"
+        return "no runs: `holdfast run COMMAND` starts one"
+
     def _line(self, y: int, now: float) -> Strip:
         board, place, room = self._board, self.scroll_offset.y + y, self.size.width
+        if not board.ids and y == 1:
+            return strip_of((("   ", ""), (self._why_empty(), "dim")), room)
         if place >= len(board.ids):
             return Strip.blank(room, Style.null())
         row = board.rows[board.ids[place]]

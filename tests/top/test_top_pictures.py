@@ -1,0 +1,180 @@
+"""T3: what the main screens look like, in every size, light, dark and without colour.
+
+The pictures are those of docs/top.md. `UPDATE_PICTURES=1` writes them anew: look at them then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.manage.words.urgency import Urgency
+from holdfast.manage.words.views import Figures, Row
+from holdfast.run.facts import State
+from holdfast.run.outcomes import Outcome
+from holdfast.tui import pages
+from holdfast.tui.app import TopApp
+from holdfast.tui.page_screens import LogScreen
+from holdfast.tui.text_view import TextView
+from tests.support.top_pictures import picture
+from tests.support.top_pilot import TopPilot
+
+PICTURES = Path(__file__).parents[2] / "docs" / "images" / "top"
+SIZES = {"120x40": (120, 40), "80x24": (80, 24), "50x20": (50, 20)}
+MINUTE, HOUR = 60, 3600
+
+
+def _id(name: str) -> str:
+    """One that no run has."""
+    return f"{sum(map(ord, name)):020}"
+
+
+def _row(name: str, state: State, urgency: Urgency, **known: object) -> Row:
+    fields: dict[str, object] = {
+        "outcome": None, "created": None, "ended": None, "figures": Figures(), "output": None,
+        "tokens": None, "cost_usd": None, "note": "", "agent": None, "tags": {},
+    }  # fmt: skip
+    return Row(id=_id(name), name=name, state=state, urgency=urgency, **{**fields, **known})  # type: ignore[arg-type]
+
+
+def _rows(now: float) -> list[Row]:
+    """Ages end in the middle of their unit: a slow machine shows the same."""
+
+    def ago(seconds: float) -> float:
+        return now - seconds
+
+    running, ended = (State.RUNNING, Urgency.RUNNING), (State.ENDED, Urgency.ENDED)
+    return [
+        _row("fix-412", State.RUNNING, Urgency.ATTENTION, created=ago(12.5 * MINUTE),
+             figures=Figures(38.0, 432 << 20), output=ago(4.5 * MINUTE), tokens=81_300,
+             cost_usd=0.31, agent="claude", note="needs you: permission for Bash: rm -r build"),
+        _row("train", State.ORPHANED, Urgency.ORPHANED, created=ago(3.5 * HOUR),
+             figures=Figures(790.0, 11 << 30), output=ago(1.5 * MINUTE), note="shim 902 gone"),
+        _row("old", State.UNKNOWN, Urgency.UNKNOWN, created=ago(49 * HOUR),
+             note="another PID namespace"),
+        _row("leaky", State.RUNNING, Urgency.ANOMALY, created=ago(2.5 * HOUR),
+             figures=Figures(3.0, 3 << 30), output=ago(9.5 * MINUTE), note="1 anomaly"),
+        _row("docs-2", State.RUNNING, Urgency.LIMIT, created=ago(1.5 * HOUR), tokens=1_240_000,
+             figures=Figures(0.0, 210 << 20), output=ago(31.5 * MINUTE), cost_usd=4.02,
+             agent="codex", note="a quota is used up, again at 15:00:00"),
+        _row("api", *running, created=ago(40.5 * MINUTE), figures=Figures(97.0, 612 << 20),
+             output=ago(2.5 * MINUTE), tokens=9_400, cost_usd=0.08, agent="claude"),
+        _row("web", *running, created=ago(5.5 * MINUTE), figures=Figures(12.0, 88 << 20),
+             output=ago(3.5 * MINUTE)),
+        _row("nightly", State.QUEUED, Urgency.QUEUED, created=ago(20.5 * MINUTE),
+             note="in main: 1st"),
+        _row("etl", *ended, outcome=Outcome.LOST, created=ago(6.5 * HOUR), ended=ago(5 * HOUR),
+             note="reboot"),
+        _row("lint", *ended, outcome=Outcome.SUCCEEDED, created=ago(7.5 * HOUR),
+             ended=ago(6 * HOUR), tokens=2_100, cost_usd=0.01),
+        _row("tests", *ended, outcome=Outcome.FAILED, created=ago(8.5 * HOUR), ended=ago(7 * HOUR),
+             note="exit 3: 2 failed, 118 passed"),
+    ]  # fmt: skip
+
+
+_DETAIL = [
+    (("fix-412 (0tq7kq2)  running", "bold"),),
+    (("needs you  ", "label"), ("permission for Bash: rm -r build (p1, 4m ago)", "ask")),
+    (("evidence   ", "label"), ("shim 48211 SAME holds the lock; workload 48213 SAME", "")),
+    (),
+    (("── tree ", "label"),),
+    (("shim 48211 ", ""), ("SAME  ", "good"), ("sleeping", "")),
+    (("  workload 48213 ", ""), ("SAME  ", "good"), ("sleeping  claude -p 'fix issue 412'", "")),
+    (("    48260 ", ""), ("SAME  ", "good"), ("running  node server.js", "")),
+    (),
+    (("── use ", "label"),),
+    (("now        ", "label"), ("RSS 412M, CPU 38%, 3 processes (2s ago)", "")),
+    (("peak       ", "label"), ("RSS 612M, CPU 140%, 9 processes; 81k tokens, $0.31", "")),
+    (("time       ", "label"), ("14:02:11 started, runs for 12m", "")),
+    (),
+    (("── over time ", "label"),),
+    (("CPU        ▁▁▂▃▄▄▄▄▄▄▄▄▃▁▁▁▂▃▄▅▆█▇▄▂▁▁▂▄▄▄▄▄▃▂▁", ""),),
+    (("Memory     ▁▁▁▂▂▂▃▃▃▄▄▄▄▄▅▅▅▅▅▆▆▆▆▆▇▇▇▇▇▇███████", ""),),
+    (),
+    (("── output ", "label"),),
+    (("> Bash: pytest -x", "label"),),
+    (("118 passed in 4.2s", "good"),),
+]  # fmt: skip
+
+
+async def _list(top: TopPilot) -> None:
+    await top.shows("fix-412")
+
+
+async def _detail(top: TopPilot) -> None:
+    await top.press("enter")
+    await top.shows("evidence")
+
+
+async def _logs(top: TopPilot) -> None:
+    names = [top.app.board.rows[one].name for one in top.app.board.ids]
+    await top.press(*["j"] * names.index("web"), "l")
+    await top.until(lambda: isinstance(top.app.screen, LogScreen), "the log is there")
+    screen = top.app.screen
+    assert isinstance(screen, LogScreen)
+    await top.until(lambda: screen._tail is not None, "it was read")
+    view = screen.query_one(TextView)
+    view.show([((f"[{number:02}] building module {number}", ""),) for number in range(60)])
+    view.add([(("warning: 2 deprecated calls", "warn"),), (("done in 4.2s", "good"),)], 5000)
+    await top.shows("done in 4.2s")
+
+
+async def _confirm(top: TopPilot) -> None:
+    await top.press("s")
+    await top.shows("stop fix-412?")
+    await top.shows("1 needs you")
+
+
+async def _help(top: TopPilot) -> None:
+    await top.press("?")
+    await top.shows("On a run, or")
+    await top.shows("1 needs you")
+
+
+Scene = Callable[[TopPilot], Awaitable[None]]
+SCENES: dict[str, tuple[Scene, tuple[str, ...], tuple[str, ...]]] = {
+    "list": (_list, ("120x40", "80x24", "50x20"), ("dark", "light", "plain")),
+    "detail": (_detail, ("120x40", "80x24", "50x20"), ("dark", "light")),
+    "logs": (_logs, ("80x24",), ("dark", "light")),
+    "confirm": (_confirm, ("80x24",), ("dark", "light")),
+    "help": (_help, ("80x24",), ("dark",)),
+}
+EVERY = [(name, *one) for name, (_, *many) in SCENES.items()
+         for one in ((size, look) for size in many[0] for look in many[1])]  # fmt: skip
+
+
+async def _take(runs, scene: Scene, size: tuple[int, int], look: str) -> str:
+    app = TopApp(runs, window="24h")
+    async with app.run_test(size=size) as pilot:
+        top = TopPilot(app, pilot.press)
+        await top.until(lambda: app.is_whole, "the model has begun")
+        rows = _rows(time.time())
+        app.board.take(rows, ())
+        app.trends.note(rows)
+        app._draw()
+        await top.shows("needs you")
+        await top.shows("! fix-412")
+        await scene(top)
+        await pilot.pause()
+        strips = app.screen._compositor.render_strips(app.size)
+        return picture(strips, "dark" if look == "plain" else look, size[0])
+
+
+@pytest.mark.parametrize(("name", "size", "look"), EVERY, ids=map("-".join, EVERY))
+def test_T3_a_screen_looks_as_it_did(runs, monkeypatch, name, size, look):
+    if look == "plain":
+        monkeypatch.setenv("NO_COLOR", "1")
+    else:
+        monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setitem(pages.PAGES, "detail", lambda *_: _DETAIL)
+    made = asyncio.run(_take(runs, SCENES[name][0], SIZES[size], look))
+    kept = PICTURES / f"{name}-{size}-{look}.svg"
+    if os.environ.get("UPDATE_PICTURES"):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(made)
+    assert made == kept.read_text(), f"see UPDATE_PICTURES above: {kept}"
