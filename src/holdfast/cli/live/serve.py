@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import socket
     from argparse import Namespace
 
+    from starlette.types import ASGIApp
+
     from holdfast.cli.arguments.parser import Parser
     from holdfast.web.settings import ServeSettings
 
@@ -64,10 +66,20 @@ def run(args: Namespace) -> int:
         def ready() -> None:
             _tell(args, url, settings.token)
 
-        run_server(settings, listening, ready)
+        run_server(settings, listening, ready, _mounts(settings, home))
     if args.socket is not None:
         os.unlink(args.socket)
     return 0
+
+
+def _mounts(settings: ServeSettings, home: Home) -> dict[str, ASGIApp]:
+    """The MCP server; it is asked by POST, so a server that only shows has none."""
+    if settings.is_read_only:
+        return {}
+    from holdfast.mcp.http import MountedServer
+    from holdfast.mcp.scope import Access, Scope
+
+    return {"/mcp": MountedServer(Scope(home), Access(acts=True, starts=settings.may_start))}
 
 
 def _refuse_contradictions(args: Namespace) -> None:
