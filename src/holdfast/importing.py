@@ -20,7 +20,7 @@ from marshal import loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import CodeType
+    from types import CodeType, ModuleType
 
 _PACKAGE = __name__.partition(".")[0]
 _ROOT = __file__.rpartition("/")[0]
@@ -28,6 +28,10 @@ _SUFFIX = f".{sys.implementation.cache_tag}.pyc"
 _HEAD_BYTES = 16
 _MOST_BYTES = 1 << 16  # more at once would be mapped and unmapped by malloc, page by page
 _UNCHECKED = MAGIC_NUMBER + b"\0\0\0\0"  # flags: by time and size, not by a hash
+# Their classes have fields whose types are compared with what is read.
+_TYPED = (f"{_PACKAGE}.options", f"{_PACKAGE}.run.spec")
+
+_strips = False
 
 
 class CompiledLoader(SourceFileLoader):
@@ -37,6 +41,12 @@ class CompiledLoader(SourceFileLoader):
         super().__init__(fullname, path)
         self._compiled, self._head = compiled, head
 
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the module's code."""
+        super().exec_module(module)
+        if _strips:
+            _strip_module(module)
+
     def get_code(self, fullname: str) -> CodeType | None:
         """The code of the module."""
         data = _contents(self._compiled)
@@ -45,6 +55,38 @@ class CompiledLoader(SourceFileLoader):
         code: CodeType = loads(memoryview(data)[_HEAD_BYTES:])
         _fix_co_filename(code, self.path)
         return code
+
+
+def strip_modules() -> None:
+    """Give back what only people and tools read of this package's loaded code, and of what follows.
+
+    For a shim, which lives long beside others. What is loaded next uses the room again.
+    """
+    global _strips
+    if _strips:
+        return
+    _strips = True
+    for name in [name for name in sys.modules if name.startswith(f"{_PACKAGE}.")]:
+        _strip_module(sys.modules[name])
+
+
+def _strip_module(module: ModuleType) -> None:
+    module.__doc__ = None
+    for thing in vars(module).values():
+        _strip(thing)
+        if isinstance(thing, type) and thing.__module__ == module.__name__:
+            for member in vars(thing).values():
+                _strip(getattr(member, "fget", None) or getattr(member, "__func__", member))
+            type.__setattr__(thing, "__doc__", None)
+            if "__annotations__" in vars(thing) and module.__name__ not in _TYPED:
+                type.__delattr__(thing, "__annotations__")
+    if not hasattr(module, "__path__"):  # what is below a package is found through its spec
+        vars(module).update(__spec__=None, __loader__=None, __cached__=None)
+
+
+def _strip(thing: object) -> None:
+    if type(thing) is type(_strip):
+        del thing.__annotations__
 
 
 def _contents(path: str) -> bytes:

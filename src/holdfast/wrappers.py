@@ -148,8 +148,8 @@ _FLOCK = (
 )
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())  # a set of so many takes 2 kB
 
 
 def _each(names: str, wrapper: Wrapper) -> dict[str, Wrapper]:

@@ -182,12 +182,13 @@ OF_OTHER_LAUNCHES = {
 }
 # Of options that few runs have, and of what happens to few.
 OF_OTHER_RUNS = (
-    *("binascii", "heapq", "json", "signal", "socket"),
+    *("_sha2", "_sha256", "binascii", "heapq", "json", "signal", "socket", "struct"),
     "holdfast.agents",
     "holdfast.cli",
     "holdfast.fleet",
     "holdfast.manage",
     "holdfast.run.queueing",
+    "holdfast.run.trace_rows",
     "holdfast.run.units",
     "holdfast.run.usage.budget",
     "holdfast.shim.adjusting",
@@ -204,6 +205,8 @@ OF_OTHER_RUNS = (
     "holdfast.shim.waiting",
     "holdfast.shim.watching",
 )
+MOST_MODULES = 89  # of our own, that a shim of an ordinary run has in memory
+MOST_KB = 3200  # that a sampled shim has for itself, over a bare interpreter
 OF_SAMPLES = ("holdfast.process.sampling.sampler", "holdfast.run.anomalies", "holdfast.run.trace")
 
 
@@ -230,6 +233,7 @@ def test_a_launcher_and_an_ordinary_shim_load_what_they_need(tmp_path):
     shim = _modules(tmp_path, "shim")
     assert _below(shim, OF_SAMPLES)
     assert not _below(shim, OF_OTHER_RUNS)
+    assert len(_below(shim, ("holdfast",))) <= MOST_MODULES
 
 
 def test_what_measures_is_not_loaded_for_a_run_that_was_never_seen_alive(tmp_path):
@@ -237,3 +241,26 @@ def test_what_measures_is_not_loaded_for_a_run_that_was_never_seen_alive(tmp_pat
     shim = _modules(tmp_path, "shim")
     was_seen = Path(run_of("one").directory.trace_path).exists()
     assert bool(_below(shim, OF_SAMPLES)) == was_seen
+
+
+def _own_kilobytes(pid: int) -> int:
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in rollup if line.startswith("Private_Dirty:"))
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="each interpreter has other sizes")
+def test_a_sampled_shim_has_little_memory_of_its_own(tmp_path):
+    _start(tmp_path, "--sample-interval", "1", "sleep", "60")
+    trace = Path(run_of("one").directory.trace_path)
+    eventually(trace.exists, why="it is sampled")
+    eventually(lambda: trace.read_bytes().count(b"\n") > 1, why="it is sampled again, and settled")
+    shim = Runs().get("one").info().shim
+    assert shim is not None
+    command = [sys.executable, "-I", "-S", "-c", "import sys; print(flush=True); sys.stdin.read()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as bare:
+        assert bare.stdout is not None
+        bare.stdout.readline()
+        over = _own_kilobytes(shim["pid"]) - _own_kilobytes(bare.pid)
+        bare.communicate()
+    Runs().get("one").stop()
+    assert over <= MOST_KB

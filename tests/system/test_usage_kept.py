@@ -14,7 +14,8 @@ import pytest
 from holdfast.manage.runs import Runs
 from holdfast.run.home import Home
 from holdfast.run.usage import kept
-from holdfast.run.usage.kept import UsageKeeper, add_line, read_kept, usage_line
+from holdfast.run.usage.kept import add_line, usage_line
+from holdfast.run.usage.reading import UsageKeeper, read_kept
 from tests.support.pretend_claude import install
 from tests.support.recovering import kill, kill_shim
 from tests.support.running import info_of, run_of, settled, start_all, wait_for

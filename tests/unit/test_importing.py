@@ -126,3 +126,56 @@ def test_an_interpreter_that_keeps_its_compiled_files_elsewhere_is_left_alone(pa
 def test_what_is_not_there_is_said_as_ever(package):
     done = _run(package, "holdfast.nothing")
     assert "ModuleNotFoundError: No module named 'holdfast.nothing'" in done.stderr
+
+
+STRIP = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import holdfast.importing
+import holdfast.before
+holdfast.importing.strip_modules()
+import holdfast.inner.after
+
+for module in (holdfast.before, holdfast.inner.after):
+    Kind = module.Kind
+    print(
+        module.__doc__, Kind.__doc__, module.plain.__annotations__, Kind.method.__annotations__,
+        Kind.one.fget.__annotations__, Kind.made.__func__.__annotations__, Kind.__annotations__,
+        module.__spec__, module.plain(3), Kind().method(), Kind().one, Kind.made(), Kind.field,
+    )
+import holdfast.inner.module
+print(holdfast.inner.module.WORD)
+"""
+STRIPPED = '''"""A module."""
+from holdfast.inner import Borrowed
+
+def plain(number: int) -> int:
+    return number
+
+class Kind:
+    """A class."""
+    field: int = 7
+    def method(self, by: int = 2) -> int:
+        return by
+    @property
+    def one(self) -> int:
+        return 1
+    @classmethod
+    def made(cls) -> str:
+        return cls.__name__
+'''
+
+
+def test_what_only_people_read_is_given_back_of_what_is_loaded_and_of_what_follows(package):
+    (package / "inner" / "__init__.py").write_text(
+        "class Borrowed:\n    '''Of another module.'''\nWORD = 'one'\n"
+    )
+    for name in ("before", "inner/after"):
+        (package / f"{name}.py").write_text(STRIPPED)
+    for _ in range(2):  # compiled by the first
+        command = [sys.executable, "-I", "-S", "-c", STRIP, str(package.parent)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.stderr == ""
+        assert done.stdout.splitlines() == ["None None {} {} {} {} {} None 3 2 1 Kind 7"] * 2 + [
+            "one"
+        ]

@@ -54,7 +54,7 @@ def test_every_interpreter_is_looked_behind(name):
 
 
 def test_the_lists_name_wrappers_of_the_table():
-    assert set(WRAPPERS) >= SCRIPTS
+    assert set(WRAPPERS) >= set(SCRIPTS)
     assert not set(WRAPPERS) & set(SHELLS)
 
 

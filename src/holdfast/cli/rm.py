@@ -20,7 +20,7 @@ from holdfast.manage.together import run_together
 from holdfast.run.directory import RunDirectory
 from holdfast.run.names import is_glob
 from holdfast.run.units import size
-from holdfast.run.usage.kept import UsageKeeper
+from holdfast.run.usage.reading import UsageKeeper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

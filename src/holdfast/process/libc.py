@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import struct
 
 # The core of ctypes without its package, whose import every launch and every shim would pay for.
 from _ctypes import (
@@ -20,6 +19,7 @@ from _ctypes import (
     dlsym,
     get_errno,
 )
+from sys import byteorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ _IN_Q_OVERFLOW = 0x4000
 _IN_IGNORED = 0x8000
 _IN_OF_FILES = _IN_MODIFY | _IN_CLOSE_WRITE
 _IN_OF_DIRECTORIES = _IN_MOVED_FROM | _IN_MOVED_TO | _IN_CREATE | _IN_DELETE
-_INOTIFY_EVENT = struct.Struct("=iIII")  # watch, mask, cookie, length of the name
+_INOTIFY_EVENT_BYTES = 16  # four numbers: watch, mask, cookie, length of the name
 _IN_CLOEXEC_NONBLOCK = os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -94,9 +94,9 @@ def pidfd_by_inode(any_pidfd: int, inode: int) -> int:
 
     ESTALE: no process that *this namespace may see* has that inode any more.
     """
-    handle = struct.pack("=IiQ", 8, _FILEID_KERNFS, inode)
+    head = (8).to_bytes(4, byteorder) + _FILEID_KERNFS.to_bytes(4, byteorder)
     flags = os.O_RDWR | os.O_CLOEXEC
-    return _call("open_by_handle_at", any_pidfd, handle, flags)
+    return _call("open_by_handle_at", any_pidfd, head + inode.to_bytes(8, byteorder), flags)
 
 
 def boottime_timer() -> int:
@@ -118,7 +118,7 @@ def arm_timer(timer_fd: int, at: float | None) -> None:
     if at is not None:
         # All zero would disarm: an instant in the past must still fire at once.
         seconds, nanoseconds = divmod(max(1, int(at * 1e9)), 1_000_000_000)
-    setting = struct.pack("=qqqq", 0, 0, seconds, nanoseconds)
+    setting = bytes(16) + seconds.to_bytes(8, byteorder) + nanoseconds.to_bytes(8, byteorder)
     _call("timerfd_settime", timer_fd, _TFD_TIMER_ABSTIME, setting, None)
 
 
@@ -154,8 +154,9 @@ def read_watch(data: bytes) -> list[WatchEvent] | None:
     """What was read from such a descriptor; None: the queue overflowed, events were lost."""
     events, at = [], 0
     while at < len(data):
-        number, mask, _, length = _INOTIFY_EVENT.unpack_from(data, at)
-        at += _INOTIFY_EVENT.size + length
+        head = memoryview(data)[at : at + _INOTIFY_EVENT_BYTES]
+        number, mask, _, length = head.cast("i")
+        at += _INOTIFY_EVENT_BYTES + length
         if mask & _IN_Q_OVERFLOW:
             return None
         name = os.fsdecode(data[at - length : at].rstrip(b"\0"))
@@ -186,4 +187,4 @@ def file_system_magic(path: str) -> int:
 
     buffer = ctypes.create_string_buffer(256)
     _call("statfs", os.fsencode(path), buffer)
-    return int(struct.unpack_from("=q", buffer)[0]) & 0xFFFFFFFF
+    return int.from_bytes(buffer.raw[:8], byteorder) & 0xFFFFFFFF

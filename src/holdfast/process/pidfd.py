@@ -10,10 +10,11 @@ import errno
 import fcntl
 import os
 import select
-import struct
+from sys import byteorder
 
 _GET_INFO = 0xC040FF0B  # PIDFD_GET_INFO: _IOWR(0xFF, 11, 64 bytes)
-_INFO_LAYOUT = "<QQ11Ii"
+_INFO_BYTES = 64  # a mask of 8, the control group of 8, and words of 4
+_PID_AT, _EXIT_AT = 4, 15  # words
 _INFO_PID = 1  # PIDFD_INFO_PID, always given
 _INFO_EXIT = 8  # PIDFD_INFO_EXIT, Linux 6.15+
 
@@ -71,18 +72,18 @@ def exit_status(fd: int) -> int | None:
     Decode with os.waitstatus_to_exitcode or WIFSIGNALED.
     """
     answer = _ask(fd, _INFO_EXIT)
-    return int(answer[-1]) if answer and answer[0] & _INFO_EXIT else None
+    return answer[_EXIT_AT] if answer else None
 
 
 def number_here(fd: int) -> int | None:
     """The PID in our namespace; None: it has none here, has been reaped, or without 6.13."""
     answer = _ask(fd, _INFO_PID)
-    return (int(answer[2]) or None) if answer and answer[0] & _INFO_PID else None
+    return (answer[_PID_AT] or None) if answer else None
 
 
-def _ask(fd: int, mask: int) -> tuple[int, ...] | None:
-    buffer = bytearray(struct.calcsize(_INFO_LAYOUT))
-    struct.pack_into("<Q", buffer, 0, mask)
+def _ask(fd: int, mask: int) -> list[int] | None:
+    """The answer in words of 4 bytes; None where it lacks what was asked for."""
+    buffer = bytearray(mask.to_bytes(8, byteorder) + bytes(_INFO_BYTES - 8))
     try:
         fcntl.ioctl(fd, _GET_INFO, buffer, True)
     except OSError as error:
@@ -90,4 +91,5 @@ def _ask(fd: int, mask: int) -> tuple[int, ...] | None:
         if error.errno in (errno.ESRCH, errno.ENOTTY, errno.EINVAL):
             return None
         raise
-    return struct.unpack(_INFO_LAYOUT, buffer)
+    has_it = int.from_bytes(buffer[:8], byteorder) & mask
+    return memoryview(buffer).cast("i").tolist() if has_it else None

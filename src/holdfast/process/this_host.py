@@ -26,17 +26,25 @@ STAMP_HOME = "HOLDFAST_RUN_HOME"  # where that run is: HOLDFAST_HOME may be set 
 class Place(Record):
     """What every identity that is captured or looked at here is compared with."""
 
-    host: str  # 8 hex digits that stand for this machine
     boot_id: str | None
     pid_ns: int | None
     is_portable: bool  # processes are seen through psutil: not Linux, or forced
     proc_is_ours: bool  # /proc shows our own PID namespace
     ticks_offset: int | None  # what our time namespace adds to shown start ticks; None: unknown
 
+    @property
+    def host(self) -> str:
+        """8 hex digits that stand for this machine."""
+        if not _hosts:
+            _hosts.append(_host())
+        return _hosts[0]
+
 
 _places: list[Place] = []
+_hosts: list[str] = []
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_places.clear)
+    os.register_at_fork(after_in_child=_hosts.clear)
 
 
 def place() -> Place:
@@ -44,6 +52,11 @@ def place() -> Place:
     if not _places:
         _places.append(_ask())
     return _places[0]
+
+
+def take_host(host: str) -> None:
+    """For a process whose parent has just found it out: what hashes it need not be loaded again."""
+    _hosts[:] = [host]
 
 
 def is_portable() -> bool:
@@ -67,10 +80,9 @@ def _has_to_be_portable() -> bool:
 
 def _ask() -> Place:
     if _has_to_be_portable():
-        return Place(_host(), None, None, True, False, None)
+        return Place(None, None, True, False, None)
     try:
         return Place(
-            _host(),
             procfs.boot_id(),
             procfs.pid_namespace(),
             False,

@@ -68,6 +68,15 @@ def read_file(path: str, offset: int = 0) -> bytes:
         os.close(fd)
 
 
+def tail_of(path: str, size: int, most: int) -> bytes:
+    """The last bytes of a file of that size."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.pread(fd, most, max(0, size - most))
+    finally:
+        os.close(fd)
+
+
 def read_lines(path: str) -> list[dict[str, Any]]:
     """The JSON objects of a file of lines; what a death or a full disk tore is left out."""
     try:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Locks of these may be held by two at once: another machine or a user process answers for them.
-_LYING_TYPES = frozenset(
-    {"9p", "afs", "beegfs", "ceph", "cifs", "coda", "fuse", "fuseblk", "glusterfs", "lustre"}
-    | {"ncpfs", "nfs", "nfs4", "prl_fs", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs"}
+_LYING_TYPES = (
+    *("9p", "afs", "beegfs", "ceph", "cifs", "coda", "fuse", "fuseblk", "glusterfs", "lustre"),
+    *("ncpfs", "nfs", "nfs4", "prl_fs", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs"),
 )
 _LYING_MAGIC = {  # f_type of statfs: for where the mount table does not list the device
     0x01021997: "9p",

@@ -1,6 +1,6 @@
 """The life of a run: one table, and a pure fold of events by it. No OS, clock or I/O.
 
-`TABLE` says for every phase and every kind of event what the phase becomes, or why the event is
+`cell_of` says for every phase and every kind of event what the phase becomes, or why the event is
 ignored (the cells are declared with the kinds, in `events.py`). Nothing leads out of `ended`.
 `Folder` takes events one by one, so that a shim keeps its facts in memory; `fold` is the same over
 a whole log.
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
     Facts = dict[str, Any]
 
-TABLE: dict[tuple[Phase, Kind], Phase | Ignored] = {
-    (phase, kind): cell
-    for kind, rule in KINDS.items()
-    for phase, cell in zip(Phase, rule.cells, strict=True)
-}
+_PLACES = {phase: place for place, phase in enumerate(Phase)}
+
+
+def cell_of(phase: Phase, kind: Kind) -> Phase | Ignored:
+    """What such an event makes of a run in that phase."""
+    return KINDS[kind].cells[_PLACES[phase]]
 
 
 class Folder:
@@ -51,7 +52,7 @@ class Folder:
         run = self._run
         if event.is_recorded:
             run["last_seq"] = event.seq
-        cell = TABLE[run["phase"], event.kind]
+        cell = cell_of(run["phase"], event.kind)
         if isinstance(cell, Ignored):
             return
         run["last_at"] = event.at

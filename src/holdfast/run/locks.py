@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import struct
 import sys
 import time
 
@@ -20,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Self
 
-_FLOCK = "hhqqi4x"  # struct flock: type, whence, start, length, pid
+_FLOCK_BYTES = 32  # struct flock: the type in 2 bytes; all else 0, for the whole file
 _HAS_OFD = sys.platform == "linux" and hasattr(fcntl, "F_OFD_SETLK")
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW
 WAIT_SECONDS = 10.0
@@ -150,8 +149,7 @@ def _unlock(fd: int) -> None:
 def _is_locked(fd: int) -> bool:
     if _HAS_OFD:
         answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _request(fcntl.F_WRLCK))
-        found: int = struct.unpack(_FLOCK, answer)[0]
-        return found != fcntl.F_UNLCK
+        return int.from_bytes(answer[:2], sys.byteorder) != fcntl.F_UNLCK
     # No way to ask: a shared lock for an instant disturbs no other reader.
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -162,4 +160,4 @@ def _is_locked(fd: int) -> bool:
 
 
 def _request(kind: int) -> bytes:
-    return struct.pack(_FLOCK, kind, os.SEEK_SET, 0, 0, 0)
+    return kind.to_bytes(2, sys.byteorder) + bytes(_FLOCK_BYTES - 2)

@@ -14,8 +14,7 @@ import os
 
 from holdfast.process.sampling.figures import KEPT, USAGE
 from holdfast.process.sampling.samples import tree_figures
-from holdfast.run.atomic_files import encode
-from holdfast.run.trace_rows import tail_of
+from holdfast.run.atomic_files import encode, tail_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 PEAKS = "peaks"  # of a row: the usage so far where it is above the row's own figures
+_LATE_INTERVALS = 3
+_LATE_SECONDS = 1.0  # a loaded machine
 MOST_BYTES = 4 << 20  # half a day of rows; thinning so much takes tens of milliseconds
 _GROUP = 8
 _FIGURES = tuple(f'"{name}":'.encode() for name in KEPT)
@@ -36,6 +37,11 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 # How a row begins that is written over: of one length, whatever the figures.
 TIMES = ("at", "boottime", "quiet_seconds")
 _REPEATED = '{"at":"%s","boottime":%16.3f,"quiet_seconds":%14.1f,"looks":%10d,'
+
+
+def late_after(interval_seconds: float) -> float:
+    """How long after a sample the next one counts as missing: nothing was measured in between."""
+    return max(_LATE_SECONDS, _LATE_INTERVALS * interval_seconds)
 
 
 class TraceWriter:

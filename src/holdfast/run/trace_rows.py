@@ -14,6 +14,7 @@ from holdfast.process.clock import seconds_of
 from holdfast.process.sampling.figures import NUMBERS, TEXTS
 from holdfast.record import Record
 from holdfast.run.anomalies.rule import UNCHANGED_SINCE, Anomaly, Severity, time_of
+from holdfast.run.atomic_files import tail_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 _TEXTS = frozenset(("at", "token", "comm", "state", "resolution", *TEXTS))
 _NUMBERS = frozenset(("boottime", "quiet_seconds", "log_bytes", "looks", UNCHANGED_SINCE, *NUMBERS))
 _OBJECTS = frozenset(("tree", "peaks", "group", "most_threads", "fewest_fds"))
-_LATE_INTERVALS = 3
-_LATE_SECONDS = 1.0  # a loaded machine
 _LONGEST_TAIL = 65536
 _USUAL_TAIL = 4096  # a row has some hundred bytes
 
@@ -99,11 +98,6 @@ class StoredTrace:
                     self.damaged += 1  # a last line without its end is being written
 
 
-def late_after(interval_seconds: float) -> float:
-    """How long after a sample the next one counts as missing: nothing was measured in between."""
-    return max(_LATE_SECONDS, _LATE_INTERVALS * interval_seconds)
-
-
 def read_rows(path: str) -> Iterator[Row]:
     """The sound rows of a trace, oldest first, of every shim and process."""
     return iter(StoredTrace(path))
@@ -122,15 +116,6 @@ def last_row(path: str) -> Row | None:
     except OSError:  # no trace, or none that can be read
         pass
     return None
-
-
-def tail_of(path: str, size: int, most: int) -> bytes:
-    """The last bytes of a file."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.pread(fd, most, max(0, size - most))
-    finally:
-        os.close(fd)
 
 
 def _row(line: bytes) -> Row | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import _socket as socket
 import errno
 import os
-import struct
 
 from holdfast.lean import json_text, read_json
 from holdfast.run.control_socket import bind
@@ -59,7 +58,7 @@ class Client:
             answer = self._connection.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD, 4)
         except OSError:
             return None
-        return int(struct.unpack("i", answer)[0])
+        return memoryview(answer).cast("i")[0]
 
     def answer(self, document: dict[str, Any]) -> None:
         """Send one JSON line."""
@@ -214,5 +213,5 @@ class ControlServer:
 
 def _peer_of(connection: socket.socket) -> Peer:
     answer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    pid, uid, gid = struct.unpack("3i", answer)
+    pid, uid, gid = memoryview(answer).cast("i")
     return Peer(pid=pid, uid=uid, gid=gid)

@@ -11,6 +11,7 @@ import os
 import select
 import sys
 
+from holdfast.importing import strip_modules
 from holdfast.lean import read_json, signal
 from holdfast.options import OPTIONS
 from holdfast.process import libc, this_host
@@ -99,6 +100,7 @@ def launch(path: str, ready: Readiness) -> None:
     if journal.facts.last_seq:
         return  # another process recorded its ending before we had the lock
     spec = directory.read_spec()
+    this_host.take_host(spec.host)  # which our launcher has just written
     us = ProcessIdentity.current().to_json()
     journal.record(Kind.SUPERVISED, shim=us, how="launched")
     crash_point("shim.supervised")
@@ -200,7 +202,6 @@ def _settle() -> None:
         return  # at an earlier attempt; this one may be over before it is looked at
     _forget_the_launcher()
     _load_the_end()
-    _strip_code()
     # What is loaded stays: the collector need not look at it, nor unshare its pages. Where it
     # was found is of no more use.
     sys.path_importer_cache.clear()
@@ -214,39 +215,18 @@ def _forget_the_launcher() -> None:
     What is given back here is used again by what the shim loads next.
     """
     OPTIONS.clear()
+    strip_modules()
     above = [n for n in sys.modules if n.startswith(("holdfast.cli", "holdfast.manage", "runpy"))]
     if not above:
         return
     for name in above:
         vars(sys.modules[name]).clear()
     vars(sys.modules["__main__"]).pop("re", None)  # a console script as pip makes it
-    _strip_code()
     for name in list(sys.modules):
         # Only the reference is dropped: what else uses it keeps it.
         if name in above or name.partition(".")[0] in _OF_THE_LAUNCHER:
             del sys.modules[name]
     gc.collect()
-
-
-def _strip_code() -> None:
-    """Give back what only people and tools read of the loaded code: annotations, docstrings.
-
-    What is loaded next uses the room again.
-    """
-    for name in [name for name in sys.modules if name.startswith("holdfast.")]:
-        module = sys.modules[name]
-        module.__doc__ = None
-        for thing in vars(module).values():
-            _strip(thing)
-            if isinstance(thing, type) and thing.__module__ == name:
-                for member in vars(thing).values():
-                    _strip(getattr(member, "fget", None) or getattr(member, "__func__", member))
-                type.__setattr__(thing, "__doc__", None)
-
-
-def _strip(thing: object) -> None:
-    if type(thing) is type(_strip):
-        del thing.__annotations__
 
 
 def run_shim(mode: str, path: str, ready_fd: int, request: str | None = None) -> None:

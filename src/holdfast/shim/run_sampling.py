@@ -15,8 +15,7 @@ from holdfast.run.anomalies.rule import UNCHANGED_SINCE, Context
 from holdfast.run.anomalies.watch import SETTLED_ROWS, AnomalyWatch
 from holdfast.run.atomic_files import append_line, read_lines
 from holdfast.run.events import Kind
-from holdfast.run.trace import PEAKS, TIMES, TraceWriter, UsagePeaks
-from holdfast.run.trace_rows import StoredTrace, last_row, late_after
+from holdfast.run.trace import PEAKS, TIMES, TraceWriter, UsagePeaks, late_after
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ class Measuring:
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
         path = supervisor.directory.trace_path
-        before = last_row(path)
+        before = _last_row(path)
         self.sampler = Sampler(last_at=str(before["at"]) if before else "")
         self._trace = TraceWriter(path)
         self._peaks = UsagePeaks()
@@ -57,6 +56,8 @@ class Measuring:
 
     def _take_in(self, path: str) -> None:
         """What an earlier shim measured, as far as it is sound and the workload's."""
+        from holdfast.run.trace_rows import StoredTrace
+
         facts = self._supervisor.journal.facts
         wrappers = tuple(wrapper.identity.token for wrapper in facts.attempt.wrappers)
         stored = StoredTrace(path, facts.workloads, wrappers)
@@ -177,6 +178,15 @@ class Measuring:
             evidence=anomaly.evidence,
         )
         supervisor.guarded("notice", lambda: supervisor.tell("anomaly", anomaly=document))
+
+
+def _last_row(path: str) -> dict[str, Any] | None:
+    """What reads a trace is loaded where there is one: for an adopter."""
+    if not os.path.exists(path):
+        return None
+    from holdfast.run.trace_rows import last_row
+
+    return last_row(path)
 
 
 def _fired_before(directory: RunDirectory) -> list[dict[str, Any]]:

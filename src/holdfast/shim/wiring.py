@@ -98,39 +98,10 @@ class _Company:
             requests.serve_terminal(self._terminal)
         requests.verbs[VERB] = self._ring().told
         if self._supervisor.spec.waits is not None:
-            _serve_waiting(self._supervisor, requests)
+            from holdfast.shim.waiting.waiting import serve_waiting
+
+            serve_waiting(self._supervisor, requests)
         return requests
-
-
-def _serve_waiting(supervisor: Supervisor, requests: Requests) -> None:
-    from holdfast.run.queueing.waking import VERB as TURN
-
-    requests.verbs[TURN] = lambda client, _request: _take_turn(supervisor, client)
-    requests.verbs["requeue"] = lambda client, request: _move(supervisor, client, request)
-
-
-def _take_turn(supervisor: Supervisor, client: Client) -> None:
-    client.answer({"ok": True})
-    if supervisor.waiting is not None:
-        supervisor.waiting.look()
-
-
-def _move(supervisor: Supervisor, client: Client, request: dict[str, Any]) -> None:
-    from holdfast.run.queueing.plan import MOST_PRIORITY
-
-    priority = request.get("priority")
-    if priority is not None and (type(priority) is not int or abs(priority) > MOST_PRIORITY):
-        raise ValueError("priority is not a number that a queue has")
-    if supervisor.waiting is None:
-        raise ValueError("it does not wait in a queue")
-    from holdfast.shim.waiting.turn import QueueBusy
-
-    try:
-        supervisor.waiting.move(priority, first=request.get("first") is True)
-    except QueueBusy as error:
-        client.answer({"ok": False, "error": str(error), "code": "busy"})
-    else:
-        client.answer({"ok": True})
 
 
 def _terminal(supervisor: Supervisor) -> Terminal:

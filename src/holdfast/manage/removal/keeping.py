@@ -12,7 +12,7 @@ from holdfast.run.usage.kept import usage_line
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.manage.removal.liveness import ReadableRun
-    from holdfast.run.usage.kept import UsageKeeper
+    from holdfast.run.usage.reading import UsageKeeper
 
 
 def keep_usage(run: ReadableRun, keeper: UsageKeeper) -> None:

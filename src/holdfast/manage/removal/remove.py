@@ -24,7 +24,7 @@ from holdfast.record import Record
 from holdfast.run.claims import claim_key, claim_name, find_name
 from holdfast.run.crashpoints import crash_point, set_role
 from holdfast.run.directory import RunDirectory
-from holdfast.run.usage.kept import UsageKeeper
+from holdfast.run.usage.reading import UsageKeeper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from holdfast.record import Record
 from holdfast.run.directory import RunDirectory
 from holdfast.run.facts import State
 from holdfast.run.units import parse_duration, parse_size
-from holdfast.run.usage.kept import UsageKeeper
+from holdfast.run.usage.reading import UsageKeeper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

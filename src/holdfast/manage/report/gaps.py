@@ -10,7 +10,7 @@ import enum
 from holdfast.process.sampling.samples import tree_figure
 from holdfast.record import Record
 from holdfast.run.anomalies.rule import UNCHANGED_SINCE
-from holdfast.run.trace_rows import late_after
+from holdfast.run.trace import late_after
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

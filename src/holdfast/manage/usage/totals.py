@@ -14,7 +14,7 @@ from holdfast.manage.listing import are_few, ask_index, select_runs
 from holdfast.manage.selection import Selection
 from holdfast.process.clock import seconds_of
 from holdfast.record import Record
-from holdfast.run.usage.kept import read_kept
+from holdfast.run.usage.reading import read_kept
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

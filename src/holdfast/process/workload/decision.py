@@ -244,7 +244,7 @@ def _through(
         return _found(scene, cursor, wrappers, f"{cursor} does the work itself"), None
     children = [child for child in children if _is_settled(child, cursor)]
     if len(children) > 1:
-        children = [child for child in children if not names(child) & SERVANTS] or children
+        children = [child for child in children if names(child).isdisjoint(SERVANTS)] or children
     if len(children) > 1:
         return _ambiguous(chain, children, f"{cursor} runs more than one program"), None
     if not children:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 class Stuck(Rule):
     """A process hangs in the kernel: in disk sleep, and not once awake in between."""
 
+    __slots__ = ("_since",)
     name = "disk_sleep"
     samples = Threshold(3, "twice without a single context switch in between")
     seconds = Threshold(1, "a slow disk answers within that")
@@ -49,6 +50,7 @@ class Stuck(Rule):
 class Spin(Rule):
     """A core is busy, and nothing comes of it: no output, no I/O, no change of memory."""
 
+    __slots__ = ("_samples", "_since", "_switches")
     name = "cpu_spin"
     percent = Threshold(90, "one core, all of the time")
     loaded_percent = Threshold(2, "on a loaded machine others have the rest")
@@ -106,6 +108,7 @@ def _chars(row: Row) -> bool:
 class Stall(Rule):
     """Nothing happens: no output, no CPU, no I/O, and no established connection."""
 
+    __slots__ = ("_since", "_sockets")
     name = "stall"
     seconds = Threshold(900, "agents wait minutes for a model or a long tool call")
     percent = Threshold(1, "timers and garbage collection use less")
@@ -136,6 +139,7 @@ class Stall(Rule):
 class DeletedDirectory(Rule):
     """The workload's working directory was removed."""
 
+    __slots__ = ()
     name = "deleted_cwd"
 
     def knows(self, row: Row) -> bool:
@@ -148,6 +152,7 @@ class DeletedDirectory(Rule):
 class IdentityDrift(Rule):
     """A row describes another process than the one that the run resolved to."""
 
+    __slots__ = ()
     name = "identity_drift"
     severity = Severity.CRITICAL
 
@@ -168,6 +173,7 @@ class IdentityDrift(Rule):
 class WrapperTraced(Rule):
     """A row describes a wrapper."""
 
+    __slots__ = ()
     name = "wrapper_traced"
     severity = Severity.CRITICAL
 

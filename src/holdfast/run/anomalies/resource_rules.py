@@ -24,6 +24,7 @@ def _memory(row: Row) -> int:
 class MemoryGrowth(Rule):
     """Memory rises from sample to sample, by much, without finding a level."""
 
+    __slots__ = ("_fired_at", "_highest", "_largest_step", "_pauses", "_start", "_steps")
     name = "memory_growth"
     least_steps = Threshold(3, "a program that loads its data grows in one or two samples")
     least_seconds = Threshold(3, "with a short interval, a start-up is many samples long")
@@ -87,6 +88,7 @@ class MemoryGrowth(Rule):
 class MemoryNearLimit(Rule):
     """Memory is near the limit of the run or of its control group."""
 
+    __slots__ = ("_group_limit",)
     name = "memory_near_limit"
     share = Threshold(0.9, "the last tenth goes quickly")
     calm_share = Threshold(0.8, "one episode, not one for each wobble")
@@ -114,6 +116,8 @@ class MemoryNearLimit(Rule):
 class _OomRule(Rule):
     """Compares the workload's score with the lowest that it had."""
 
+    __slots__ = ("_lowest",)
+
     def __init__(self) -> None:
         super().__init__()
         self._lowest: int | None = None
@@ -132,6 +136,7 @@ class _OomRule(Rule):
 class OomJump(_OomRule):
     """The kernel's wish to end the workload rose by much."""
 
+    __slots__ = ()
     name = "oom_score_jump"
     jump = Threshold(100, "10-15 % of the machine's memory, by the kernel's formula")
 
@@ -145,6 +150,7 @@ class OomJump(_OomRule):
 class OomCritical(_OomRule):
     """It is among the first that the kernel would end, maybe from its first sample on."""
 
+    __slots__ = ()
     name = "oom_score_critical"
     severity = Severity.CRITICAL
     distance = Threshold(400, "40-60 % of the machine's memory")
@@ -160,6 +166,7 @@ class OomCritical(_OomRule):
 class DescriptorExhaustion(Rule):
     """A process has almost no descriptors left."""
 
+    __slots__ = ()
     name = "fd_exhaustion"
     share = Threshold(0.85, "programs fail at 1.0, and libraries open several at once")
     calm_share = Threshold(0.7, "one episode")
@@ -180,6 +187,7 @@ class DescriptorExhaustion(Rule):
 class ThreadExplosion(Rule):
     """One process has far too many threads."""
 
+    __slots__ = ("_fewest",)
     name = "thread_explosion"
     more = Threshold(100, "thread pools have a few dozen; agents 35")
     factor = Threshold(4, "growth, not a pool that was large from the start")
@@ -213,6 +221,7 @@ class ThreadExplosion(Rule):
 class ZombiePileUp(Rule):
     """Ended children that their parent does not wait for."""
 
+    __slots__ = ("_times",)
     name = "zombie_pile_up"
     count = Threshold(5, "a busy parent is a few behind, for moments")
     samples = Threshold(2, "twice in a row is no moment")

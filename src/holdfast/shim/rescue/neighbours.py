@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import _socket as socket
 import os
-import struct
 
 from holdfast.process import pidfd
 from holdfast.run.control_socket import dial, tell
@@ -153,12 +152,12 @@ def _pidfd_of_peer(connection: socket.socket) -> int | None:
     """A pidfd of the process that listens; None: it has ended, or can't be seen from here."""
     try:
         answer = connection.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD, 4)
-        fd: int = struct.unpack("i", answer)[0]
+        fd = memoryview(answer).cast("i")[0]
         os.set_inheritable(fd, False)
         return fd
     except OSError:
         answer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-        pid = struct.unpack("3i", answer)[0]
+        pid = memoryview(answer).cast("i")[0]
     try:
         fd = os.pidfd_open(pid)
     except OSError:

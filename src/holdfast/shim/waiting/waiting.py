@@ -16,15 +16,19 @@ from holdfast.run.conclusion import OWN_EXIT_CODE
 from holdfast.run.crashpoints import crash_point
 from holdfast.run.events import Kind
 from holdfast.run.facts import AttemptEnd
+from holdfast.run.queueing.plan import MOST_PRIORITY
+from holdfast.run.queueing.waking import VERB as TURN
 from holdfast.shim.beginning import LOG_FLAGS
 from holdfast.shim.restarts import next_try_seconds
 from holdfast.shim.waiting.conditions import After, Moment
-from holdfast.shim.waiting.turn import Turn
+from holdfast.shim.waiting.turn import QueueBusy, Turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from holdfast.shim.control import Client
+    from holdfast.shim.requests import Requests
     from holdfast.shim.supervisor import Supervisor
     from holdfast.shim.waiting.conditions import Condition
 
@@ -157,3 +161,29 @@ class Waiting:
         self._is_over, self._is_starting = True, False
         self._supervisor.attempt.end = AttemptEnd(failure_code=OWN_EXIT_CODE, evidence=why)
         self._supervisor.finish()
+
+
+def serve_waiting(supervisor: Supervisor, requests: Requests) -> None:
+    """What may be asked of a run that waits, or waited."""
+    requests.verbs[TURN] = lambda client, _request: _take_turn(supervisor, client)
+    requests.verbs["requeue"] = lambda client, request: _move(supervisor, client, request)
+
+
+def _take_turn(supervisor: Supervisor, client: Client) -> None:
+    client.answer({"ok": True})
+    if supervisor.waiting is not None:
+        supervisor.waiting.look()
+
+
+def _move(supervisor: Supervisor, client: Client, request: dict[str, Any]) -> None:
+    priority = request.get("priority")
+    if priority is not None and (type(priority) is not int or abs(priority) > MOST_PRIORITY):
+        raise ValueError("priority is not a number that a queue has")
+    if supervisor.waiting is None:
+        raise ValueError("it does not wait in a queue")
+    try:
+        supervisor.waiting.move(priority, first=request.get("first") is True)
+    except QueueBusy as error:
+        client.answer({"ok": False, "error": str(error), "code": "busy"})
+    else:
+        client.answer({"ok": True})
