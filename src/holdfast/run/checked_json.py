@@ -73,14 +73,16 @@ def read_fields(record: type[Record], document: object, what: str) -> dict[str, 
     """The record's fields out of a JSON object; DamagedRecord or LaterVersion name the fault."""
     if not isinstance(document, dict):
         raise damaged(what, "is not a JSON object")
-    if document.keys() != record._names:
-        document = _completed(record, document, what)
+    is_whole = document.keys() == record._names
+    whole = dict(document) if is_whole else _completed(record, document, what)
     for name, may_be_none, fits, expected in _checked_fields(record):
+        if name not in document:  # the default is ours
+            continue
         value = document[name]
         if not (fits(value) or (may_be_none and value is None)):
             # The type alone: the value may be a secret.
             raise damaged(what, f"has {name} of type {type(value).__name__}, not {expected}")
-    return dict(document)
+    return whole
 
 
 def _completed(record: type[Record], document: dict[Any, Any], what: str) -> dict[Any, Any]:
