@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/holdfast/agents/recognition_table.py from the built-in profiles.
+"""Writes what is made of the built-in profiles: a table for recognition, settings for agents.
 
 The launch path recognises agents without a TOML parser; a test fails when the table is stale.
 Usage: scripts/generate_recognition.py [--check]
@@ -7,6 +7,7 @@ Usage: scripts/generate_recognition.py [--check]
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -70,13 +71,29 @@ def _hooks(profiles: dict[str, AgentProfile]) -> str:
     return f"HOOKS: dict[str, tuple[Any, ...]] = {{\n{''.join(rows)}}}\n"
 
 
+def settings_files() -> dict[Path, str]:
+    """The settings files that are handed to agents which read hooks from a file."""
+    from holdfast.agents.hook_words import COMMAND_VARIABLE, file_of, offer_in, settings_of
+    from holdfast.agents.loader import built_in_profiles
+
+    files = {}
+    for name, profile in built_in_profiles().items():
+        offer = offer_in(profile.hooks)
+        if offer is not None and offer.way == "file":
+            for pty in (False, True):
+                events = (*offer.events, *(offer.terminal_events if pty else ()))
+                settings = settings_of(offer, events, f"${{{COMMAND_VARIABLE}}}")
+                files[Path(file_of(name, pty=pty))] = json.dumps(settings, indent=2) + "\n"
+    return files
+
+
 def _value(value: object) -> str:
     if isinstance(value, tuple):
         if len(value) < 2:
             return f'        ("{value[0]}",),\n' if value else "        (),\n"
         rows = "".join(f'            "{word}",\n' for word in value)
         return f"        (\n{rows}        ),\n"
-    return f'        "{value}",\n' if value is not None else "        None,\n"
+    return f'        "{value}",\n' if isinstance(value, str) else f"        {value},\n"
 
 
 def _mapping(name: str, values: dict[str, str]) -> str:
@@ -103,13 +120,20 @@ def _names(name: str, values: frozenset[str]) -> str:
 
 
 def main() -> int:
-    wanted = generate()
+    wanted = {TABLE: generate(), **settings_files()}
     if "--check" in sys.argv[1:]:
-        fresh = TABLE.read_text() == wanted
-        print("fresh" if fresh else f"{TABLE} is stale: run scripts/generate_recognition.py")
-        return 0 if fresh else 1
-    TABLE.write_text(wanted)
+        stale = [str(path) for path, text in wanted.items() if _content(path) != text]
+        said = f"{', '.join(stale)}: stale, run scripts/generate_recognition.py"
+        print(said if stale else "fresh")
+        return 1 if stale else 0
+    for path, text in wanted.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
     return 0
+
+
+def _content(path: Path) -> str | None:
+    return path.read_text() if path.exists() else None
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ Type checkers see the real ones. tests/unit/test_lean.py compares both.
 
 from __future__ import annotations
 
-__all__ = ["StrEnum", "json_text", "read_json", "signal"]
+__all__ = ["StrEnum", "json_text", "read_json", "sha256_hex", "signal"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,6 +89,18 @@ def read_json(text: str) -> Any:
 
         return json.loads(text)  # which says what is wrong
     return document
+
+
+def sha256_hex(data: bytes) -> str:
+    """hashlib loads OpenSSL, which costs every launch as much as `setsid -f` as a whole."""
+    try:
+        from _sha256 import sha256  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        try:
+            from _sha2 import sha256  # type: ignore[import-not-found,unused-ignore]  # 3.12+
+        except ImportError:
+            from hashlib import sha256
+    return str(sha256(data).hexdigest())
 
 
 class _Scanning:

@@ -30,8 +30,8 @@ def test_what_is_here_what_is_broken_and_what_is_missing(holdfast, programs, tmp
     assert "sees session (stdout, hooks), completion (stdout, transcript)" in said
     assert "usage (tokens while it works, cost)" in said
     assert "when run with --output-format stream-json --verbose; holds max-tokens" in said
-    assert "max-cost by its own --max-budget-usd; reports by hooks: permission, question," in said
-    assert "turn over; can resume by session id" in said
+    assert "max-cost by its own --max-budget-usd; reports by hooks (--settings):" in said
+    assert "permission, question, turn over; can resume by session id" in said
     assert "-- codex" in said
     assert "does not work: --version: exit code 3, 'oops'" in said
     assert "-- gemini Gemini CLI is not on PATH fix: npm install -g @google/gemini-cli" in said
@@ -48,14 +48,16 @@ def test_json_has_every_agent_and_plain_doctor_none(holdfast, programs):
     codex = agents["codex"]
     assert (codex["version"], codex["problem"]) == ("0.9.1", None)
     assert codex["sees"] == {
-        "session": "stdout",
+        "session": "stdout, hooks",
         "completion": "stdout, transcript",
         "usage": "tokens while it works",
         "budget": "max-tokens",
         "limit": "stdout",
         "resume": "by session id",
-        "attention": None,
-        "approve": None,
+        "attention": "permission, turn over",
+        "approve": "in a terminal",
+        "hooks": "-c, in a terminal",
+        "why_no_hooks": None,
     }
     # A7: of aider only the cost is known.
     assert agents["aider"]["sees"]["usage"] == "cost"

@@ -68,6 +68,8 @@ def test_what_can_be_seen_is_said():
         "resume": "by session id",
         "attention": "permission, question, turn over",
         "approve": "in a terminal",
+        "hooks": "--settings",
+        "why_no_hooks": None,
     }
     aider = visibility(load_profile("aider"))
     assert (aider.session, aider.completion, aider.usage) == (None, None, "cost")

@@ -1,4 +1,4 @@
-"""The words by which an agent is told to report to its run: made at the start, from a table.
+"""The words and variables by which an agent is told to report to its run, from a table.
 
 On the launch path of agents: loads no profile, unless the user has profiles, or gives the same
 option. No file of the user's is changed; what they gave is merged, or nothing is handed over.
@@ -11,36 +11,50 @@ import sys
 
 from holdfast.agents import recognition_table as built_in
 from holdfast.agents.places import user_profile_files
+from holdfast.agents.recognition import headless_words, tells_all
 from holdfast.lean import json_text
 from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
-PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hook_program.py")
+HERE = os.path.dirname(os.path.abspath(__file__))
+PROGRAM = os.path.join(HERE, "hook_program.py")
+COMMAND_VARIABLE = "HOLDFAST_HOOK"  # what a settings file of ours runs
 REPORT_SECONDS = 10
+BRIEF_SECONDS = 3
 ASKING_SECONDS = 24 * 3600  # as long as a question may stay open
 
 
 class HookOffer(Record):
     """What an agent offers: see `HookRules`."""
 
-    option: str
+    way: str
+    option: str | None
+    variable: str | None
+    default_file: str | None
     events: tuple[str, ...]
     terminal_events: tuple[str, ...]
     asking: str | None
     background: tuple[str, ...]
+    brief: tuple[str, ...]
     never_with: tuple[str, ...]
+    not_headless: bool
 
 
 class HookWords(Record):
-    """What is handed over: words, and where among the agent's own; or why nothing is."""
+    """What is handed over: words, and where among the agent's own, or variables; or why not."""
 
     words: tuple[str, ...] = ()
     at: int = 0
+    variables: dict[str, str] | None = None
     why_not: str = ""
+
+    @property
+    def is_handed(self) -> bool:
+        return bool(self.words or self.variables)
 
 
 def offer_of(agent: str) -> HookOffer | None:
@@ -60,8 +74,20 @@ def offer_in(rules: Any) -> HookOffer | None:
     return HookOffer(*(getattr(rules, name) for name in HookOffer._fields))
 
 
-def hook_words(agent: str, arguments: Sequence[str], *, pty: bool, cwd: str) -> HookWords | None:
-    """What to add to an agent's own arguments; None: the agent offers no hooks."""
+class HookPlace(Record):
+    """Where an agent is started; `asks`: by its hooks it is to be answered."""
+
+    pty: bool
+    cwd: str
+    env: Mapping[str, str | None]
+    asks: bool = False
+
+
+def hook_words(agent: str, arguments: Sequence[str], place: HookPlace) -> HookWords | None:
+    """What to add to an agent's own arguments and environment.
+
+    None: it offers no hooks, or none are needed for what its output says already.
+    """
     offer = offer_of(agent)
     if offer is None:
         return None
@@ -69,25 +95,92 @@ def hook_words(agent: str, arguments: Sequence[str], *, pty: bool, cwd: str) -> 
     for word in offer.never_with:
         if word in own:
             return HookWords(why_not=f"with {word} it runs no hooks")
-    settings = _settings(offer, pty)
-    is_given = any(one.partition("=")[0] == offer.option for one in own)
-    if not is_given:
-        return HookWords((offer.option, json_text(settings)))
+    if not place.asks and tells_all(agent, own):
+        return None  # and some versions would tell of each hook there
+    pty = place.pty
+    if offer.not_headless:
+        pty = pty and not any(word in own for word in headless_words(agent))
+    events = (*offer.events, *(offer.terminal_events if pty else ()))
+    if not events:
+        return None
+    if offer.way == "file":
+        return _file(agent, offer, pty, place.env)
+    if offer.way == "overrides":
+        from holdfast.agents.hook_overrides import override_words
+
+        return override_words(offer, events, own, command())
+    settings = settings_of(offer, events, command())
+    if not any(one.partition("=")[0] == offer.option for one in own):
+        return HookWords((str(offer.option), json_text(settings)))
     from holdfast.agents.own_settings import merged_words
 
-    return merged_words(agent, offer, arguments, settings, cwd)
+    return merged_words(agent, offer, arguments, settings, place.cwd)
 
 
-def _settings(offer: HookOffer, pty: bool) -> dict[str, Any]:
-    command = " ".join(map(_quoted, (sys.executable, "-I", "-S", PROGRAM)))
+def _file(agent: str, offer: HookOffer, pty: bool, env: Mapping[str, str | None]) -> HookWords:
+    """A settings file of ours, which stands in the package: only one can be named."""
+    variable, ours = str(offer.variable), file_of(agent, pty=pty)
+    given = env.get(variable)
+    if given and os.path.dirname(given) != os.path.dirname(ours):
+        return HookWords(why_not=f"your {variable} would be lost")
+    why_not = why_no_file(agent, offer)
+    if why_not:
+        return HookWords(why_not=why_not)
+    return HookWords(variables={variable: ours, COMMAND_VARIABLE: command()})
+
+
+def why_no_file(agent: str, offer: HookOffer) -> str:
+    """Why our settings file would not be read, or hide another; empty: it would do."""
+    ours = file_of(agent, pty=False)
+    if not os.path.exists(ours):
+        return f"Holdfast has no settings file for {agent}"
+    if offer.default_file is not None and os.path.exists(offer.default_file):
+        return f"what {offer.default_file} says would be lost"
+    real = os.path.realpath(ours)
+    for path in (*_above(ours), *(_above(real) if real != ours else ())):
+        found = os.stat(path)
+        if found.st_uid != 0 or found.st_mode & 0o022:
+            return f"it reads such a file only where root alone may write, and {path} is not so"
+    return ""
+
+
+def _above(path: str) -> list[str]:
+    """The path, and every directory that it lies in."""
+    found = [path]
+    while found[-1] != "/":
+        found.append(os.path.dirname(found[-1]))
+    return found
+
+
+def file_of(agent: str, *, pty: bool) -> str:
+    """Where our settings file for that agent is: written by scripts/generate_recognition.py."""
+    return os.path.join(HERE, "handed", f"{agent}{'-terminal' if pty else ''}.json")
+
+
+def command() -> str:
+    """What an agent runs as its hook, for a shell."""
+    return " ".join(map(_quoted, (sys.executable, "-I", "-S", PROGRAM)))
+
+
+def settings_of(offer: HookOffer, events: Sequence[str], run: str) -> dict[str, Any]:
+    """Settings as JSON with hooks."""
     hooks = {}
-    for event in (*offer.events, *(offer.terminal_events if pty else ())):
-        seconds = ASKING_SECONDS if event == offer.asking else REPORT_SECONDS
-        hook = {"type": "command", "command": command, "timeout": seconds}
+    for event in events:
+        seconds = seconds_of(offer, event)
+        hook: dict[str, Any] = {"type": "command", "command": run, "timeout": seconds}
+        if offer.way == "file":  # gemini counts milliseconds, and lists hooks by name
+            hook = {**hook, "name": "holdfast", "timeout": seconds * 1000}
         if event in offer.background:
             hook["async"] = True
         hooks[event] = [{"hooks": [hook]}]
     return {"hooks": hooks}
+
+
+def seconds_of(offer: HookOffer, event: str) -> int:
+    """How long the agent gives a hook."""
+    if event == offer.asking:
+        return ASKING_SECONDS
+    return BRIEF_SECONDS if event in offer.brief else REPORT_SECONDS
 
 
 def _quoted(word: str) -> str:

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 
+from holdfast.agents.hook_words import offer_in, why_no_file
 from holdfast.agents.loader import load_profiles
 from holdfast.record import Record
 
@@ -31,6 +32,8 @@ class Visibility(Record):
     resume: str | None
     attention: str | None  # how it is known what it waits for
     approve: str | None  # where --approve holds
+    hooks: str | None  # how it is told to report
+    why_no_hooks: str | None  # why it is not told so here
 
 
 class FoundAgent(Record):
@@ -42,6 +45,7 @@ class FoundAgent(Record):
     version: str | None
     problem: str | None
     checked_with: str | None
+    also_checked: dict[str, str] | None
     readable_with: str
     sees: Visibility
     install: str | None
@@ -67,6 +71,7 @@ def _find(profile: AgentProfile, seconds: float) -> FoundAgent:
         version=version,
         problem=problem,
         checked_with=profile.checked_with,
+        also_checked=profile.also_checked,
         readable_with=" ".join(word.replace("=", " ") for word in profile.options.readable),
         sees=visibility(profile),
         install=profile.install,
@@ -98,16 +103,31 @@ def _version(path: str, seconds: float) -> tuple[str | None, str | None]:
 def visibility(profile: AgentProfile) -> Visibility:
     """What the profile's rules can find, and where."""
     transcript = profile.transcript
+    hooks, why_no_hooks = _hooks(profile)
     return Visibility(
-        session=_joined(stdout=profile.session, hooks=profile.hooks),
+        session=_joined(stdout=profile.session, hooks=hooks),
         completion=_places(profile.completion, transcript.completion if transcript else ()),
         usage=_usage([*profile.usage, *(transcript.usage if transcript else ())]),
         budget=_budget(profile),
         limit="stdout" if profile.limit else None,
         resume="by session id" if profile.resume else None,
-        attention=_attention(profile),
+        attention=_attention(profile) if hooks else None,
         approve="in a terminal" if profile.hooks and profile.hooks.asking else None,
+        hooks=hooks,
+        why_no_hooks=why_no_hooks,
     )
+
+
+def _hooks(profile: AgentProfile) -> tuple[str | None, str | None]:
+    """How it is told to report, or why it is not."""
+    rules, offer = profile.hooks, offer_in(profile.hooks)
+    if rules is None or offer is None:
+        return None, profile.why_no_hooks
+    why_not = why_no_file(profile.name, offer) if rules.way == "file" else ""
+    if why_not:
+        return None, why_not
+    where = "" if rules.events else ", in a terminal"
+    return f"{rules.option or rules.variable}{where}", None
 
 
 def _places(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from holdfast.agents import profile as parts
 from holdfast.agents.schema import (
     Each,
+    KeyPath,
     Table,
     flag,
     match,
@@ -19,6 +20,7 @@ from holdfast.agents.schema import (
     sentence,
     template,
     text,
+    texts_by_name,
     words,
 )
 
@@ -85,17 +87,36 @@ _budget = Table(
         "over": Each(Table(parts.OverBudgetRule, {}, rule=True)),
     },
 )
-_hooks = Table(
+
+
+class _HookTable(Table):
+    """Each way of handing hooks over needs its option or variable."""
+
+    def __call__(self, value: object, place: KeyPath) -> parts.HookRules:
+        rules: parts.HookRules = super().__call__(value, place)
+        needed = "variable" if rules.way == "file" else "option"
+        if getattr(rules, needed) is None:
+            place.below(needed).fail("is missing", f"a value for {needed}, by which hooks go")
+        return rules
+
+
+_hooks = _HookTable(
     parts.HookRules,
     {
+        "way": one_of("settings", "overrides", "file"),
         "option": text,
+        "variable": text,
+        "default_file": text,
         "session": path,
         "events": Each(text),
         "terminal_events": Each(text),
         "asking": text,
         "prompt_tool": words("server", "tool", needs=("server", "tool")),
+        "prompt_waits": flag,
         "background": Each(text),
+        "brief": Each(text),
         "never_with": Each(text),
+        "not_headless": flag,
         "key": Each(path),
         "allow": text,
         "deny": text,
@@ -106,6 +127,7 @@ _hooks = Table(
                     "asks": one_of("permission", "question"),
                     "text": sentence,
                     "alone": flag,
+                    "key": Each(path),
                     "settles": flag,
                     "begins_turn": flag,
                     "ends_turn": flag,
@@ -116,7 +138,7 @@ _hooks = Table(
             )
         ),
     },
-    required=("option", "session"),
+    required=("session",),
 )
 _resume = Table(
     parts.ResumeRule,
@@ -141,6 +163,7 @@ profile = Table(
         "name": text,
         "title": text,
         "checked_with": text,
+        "also_checked": texts_by_name,
         "install": text,
         "drain_seconds": seconds,
         "replaces": flag,
@@ -171,6 +194,7 @@ profile = Table(
         "limit": Each(_limit),
         "transcript": _transcript,
         "hooks": _hooks,
+        "why_no_hooks": text,
         "resume": _resume,
         "pretty": Each(_pretty),
     },

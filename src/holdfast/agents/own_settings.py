@@ -32,7 +32,7 @@ def merged_words(
         if "--" in arguments[place : place + 1]:
             break
     if given is None:  # a word of the prompt reads like it
-        return HookWords((offer.option, json.dumps(ours)))
+        return HookWords((str(offer.option), json.dumps(ours)))
     text = given[-1] if len(given) > 1 else given[0].partition("=")[2]
     try:
         theirs = json.loads(_content(text, cwd))
@@ -41,7 +41,7 @@ def merged_words(
             hooks[event] = [*hooks.get(event, ()), *added]
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return HookWords(why_not=f"your {offer.option} can't be read, and would be lost")
-    return HookWords((offer.option, json.dumps(theirs)), at)
+    return HookWords((str(offer.option), json.dumps(theirs)), at)
 
 
 def _content(text: str, cwd: str) -> str:

@@ -194,12 +194,14 @@ class HookRule(Record):
     `asks`: it waits for a person (permission, question), about `text`; `alone`: and has no prompt
     of its own. `settles`: the question with the same key is over. A turn begins: nothing is open.
     It ends: `result` is the answer.
+    `key`: what tells one question from another, where it stands elsewhere in this report.
     """
 
     when: When
     asks: str | None = None
     text: str = ""
     alone: bool = False
+    key: tuple[Path, ...] = ()
     settles: bool = False
     begins_turn: bool = False
     ends_turn: bool = False
@@ -208,20 +210,29 @@ class HookRule(Record):
 
 
 class HookRules(Record):
-    """How an agent is told to report, by words on its command line; how its reports read.
+    """How an agent is told to report, and how its reports read.
 
-    After `option` comes JSON with commands by event; `asking` waits for what a person says.
+    `way`: `settings`, `option` takes JSON with commands by event; `overrides`, `option` takes one
+    setting, once for each event; `file`, `variable` names a file of such JSON, and `default_file`
+    is read without it. `asking` waits for what a person says; `prompt_waits`: the agent shows its
+    own prompt only when that hook is done.
     `prompt_tool`: words by which it asks a tool of a server, where it has no prompt of its own.
     """
 
-    option: str
     session: Path
+    way: str = "settings"
+    option: str | None = None
+    variable: str | None = None
+    default_file: str | None = None
     events: tuple[str, ...] = ()
     terminal_events: tuple[str, ...] = ()  # only where there is somebody to talk to
     asking: str | None = None
     prompt_tool: tuple[str, ...] = ()
+    prompt_waits: bool = False
     background: tuple[str, ...] = ()  # events that the agent need not wait for
+    brief: tuple[str, ...] = ()  # events whose hooks it gives 3 s at most
     never_with: tuple[str, ...] = ()
+    not_headless: bool = False  # what they tell is told without them where there is no dialogue
     key: tuple[Path, ...] = ()
     allow: str | None = None
     deny: str | None = None
@@ -250,12 +261,15 @@ class AgentProfile(Record):
     """Everything that Holdfast knows of one agent.
 
     `drain_seconds`: how long it may take to end by itself after its work is proven done.
+    `also_checked`: other versions that the facts were tried with, and what differs in each.
+    `why_no_hooks`: why it is told to report nothing, for people.
     """
 
     name: str
     title: str = ""
     source: str = ""
     checked_with: str | None = None
+    also_checked: dict[str, str] | None = None
     install: str | None = None
     drain_seconds: float | None = None
     replaces: bool = False
@@ -271,5 +285,6 @@ class AgentProfile(Record):
     limit: tuple[LimitRule, ...] = ()
     transcript: TranscriptRules | None = None
     hooks: HookRules | None = None
+    why_no_hooks: str | None = None
     resume: ResumeRule | None = None
     pretty: tuple[PrettyRule, ...] = ()

@@ -89,16 +89,25 @@ def needs_terminal(argv: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
     return (agent, words) if words else None
 
 
+def headless_words(agent: str) -> tuple[str, ...]:
+    """Options or subcommands for one prompt with nobody to talk to."""
+    return _current_table().headless.get(agent, ())
+
+
 def missing_readable_words(argv: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
     """The agent, and what it takes for output that can be read; None: it is there, or unknown."""
     located = locate(argv)
     words = () if located is None else _current_table().readable.get(located.agent, ())
-    if located is None or not words:
+    if located is None or not words or tells_all(located.agent, located.arguments):
         return None
-    given = located.arguments
+    return located.agent, words
+
+
+def tells_all(agent: str, given: Sequence[str]) -> bool:
+    """Whether its arguments ask for output that can be read."""
+    words = _current_table().readable.get(agent, ())
     joined = {f"{one}={given[at]}" for at, one in enumerate(given[:-1], 1)}
-    is_there = joined.union(given).issuperset(words)
-    return None if is_there else (located.agent, words)
+    return bool(words) and joined.union(given).issuperset(words)
 
 
 def may_be_wrapper(name: str) -> bool:

@@ -196,7 +196,10 @@ READABLE: dict[str, tuple[str, ...]] = {
 
 HOOKS: dict[str, tuple[Any, ...]] = {
     "claude": (
+        "settings",
         "--settings",
+        None,
+        None,
         (
             "SessionStart",
             "Stop",
@@ -214,7 +217,49 @@ HOOKS: dict[str, tuple[Any, ...]] = {
             "PostToolUse",
             "PostToolUseFailure",
         ),
+        (),
         ("--bare",),
+        False,
+    ),
+    "codex": (
+        "overrides",
+        "-c",
+        None,
+        None,
+        (),
+        (
+            "SessionStart",
+            "UserPromptSubmit",
+            "PermissionRequest",
+            "PostToolUse",
+            "Stop",
+            "Interrupt",
+        ),
+        "PermissionRequest",
+        (),
+        ("Interrupt",),
+        (),
+        True,
+    ),
+    "gemini": (
+        "file",
+        None,
+        "GEMINI_CLI_SYSTEM_DEFAULTS_PATH",
+        "/etc/gemini-cli/system-defaults.json",
+        (
+            "SessionStart",
+            "AfterAgent",
+        ),
+        (
+            "BeforeAgent",
+            "Notification",
+            "AfterTool",
+        ),
+        None,
+        (),
+        (),
+        (),
+        False,
     ),
 }
 

@@ -62,6 +62,12 @@ def text(value: object, place: KeyPath) -> str:
     return value
 
 
+def texts_by_name(value: object, place: KeyPath) -> dict[str, str]:
+    if not isinstance(value, dict):
+        _wrong(place, value, "a table of texts")
+    return {name: text(one, place.below(name)) for name, one in value.items()}
+
+
 def flag(value: object, place: KeyPath) -> bool:
     if not isinstance(value, bool):
         _wrong(place, value, "true or false")

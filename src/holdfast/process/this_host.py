@@ -11,6 +11,7 @@ import os
 import sys
 
 from holdfast.errors import ProcessGone, Unavailable, WrongUse
+from holdfast.lean import sha256_hex
 from holdfast.process import procfs
 from holdfast.record import Record
 
@@ -102,19 +103,7 @@ def _host() -> str:
             name = file.read().strip()
     except OSError:
         name = b""
-    return _sha256(name or os.uname().nodename.encode())[:8]
-
-
-def _sha256(data: bytes) -> str:
-    """hashlib loads OpenSSL, which costs every launch as much as `setsid -f` as a whole."""
-    try:
-        from _sha256 import sha256  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        try:
-            from _sha2 import sha256  # type: ignore[import-not-found,unused-ignore]  # 3.12+
-        except ImportError:
-            from hashlib import sha256
-    return str(sha256(data).hexdigest())
+    return sha256_hex(name or os.uname().nodename.encode())[:8]
 
 
 def absolute(path: str) -> str:

@@ -24,9 +24,14 @@ def finding(agent: FoundAgent) -> DoctorFinding:
 
 
 def _version(agent: FoundAgent) -> str:
+    """With what was found in that version, if it was tried."""
     if agent.checked_with is None or agent.checked_with == agent.version:
         return str(agent.version)
-    return f"{agent.version} (its profile was checked with {agent.checked_with})"
+    others = agent.also_checked or {}
+    if agent.version in others:
+        return f"{agent.version} ({others[agent.version]})"
+    checked = ", ".join((agent.checked_with, *others))
+    return f"{agent.version} (its profile was checked with {checked})"
 
 
 def _visible(agent: FoundAgent) -> str:
@@ -42,8 +47,10 @@ def _visible(agent: FoundAgent) -> str:
         text += f", when run with {agent.readable_with}"
     holds = agent.sees.budget
     text += f"; holds {holds}" if holds else "; --max-tokens and --max-cost are refused"
-    asks = agent.sees.attention
-    text += f"; reports by hooks: {asks}" if asks else "; reports nothing while it waits"
+    asks, hooks = agent.sees.attention, agent.sees.hooks
+    why_not = f" ({agent.sees.why_no_hooks})" if agent.sees.why_no_hooks else ""
+    reports = f"reports by hooks ({hooks}): {asks}"
+    text += f"; {reports}" if asks else f"; reports nothing while it waits{why_not}"
     if agent.sees.approve is None:
         text += "; --approve is refused"
     resume = agent.sees.resume

@@ -1,13 +1,14 @@
-"""Adds the words by which an agent reports to its run, and sees that `--approve` can hold.
+"""Adds what makes an agent report to its run, and sees that `--approve` can hold.
 
 On the launch path of agents: the words come from a table.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 
-from holdfast.agents.hook_words import HookWords, hook_words
+from holdfast.agents.hook_words import HookPlace, HookWords, hook_words
 from holdfast.agents.recognition import locate
 from holdfast.errors import InvalidOption, Refused, argument
 from holdfast.lean import json_text
@@ -27,8 +28,8 @@ LONGEST_APPROVE_SECONDS = 23 * 3600.0  # a hook waits for a day at most
 
 
 def hand_hooks(request: StartRequest) -> None:
-    """Have the agent report what it waits for: by words in `added`, which says why there are none,
-    too."""
+    """Have the agent report what it waits for: by words or variables in `added`, which says why
+    there are none, too."""
     handed = _find_words(request)
     _refuse_unheld_approval(request, handed)
     if handed is None:
@@ -36,11 +37,13 @@ def hand_hooks(request: StartRequest) -> None:
     asked = _words_to_ask(request) if request.wanted.approve != "off" else ()
     before: dict[str, Any] = request.added or {"at": None, "words": [], "cost_at": None}
     program = len(request.command) - len(_arguments(request) or ())
+    variables = {"variables": handed.variables} if handed.variables else {}
     request.added = {
         **before,
         "at": program + handed.at if handed.words else before["at"] or 0,
         "words": [*before["words"], *handed.words, *asked],
-        "hooks": {"handed": bool(handed.words), "why_not": handed.why_not or None},
+        **variables,
+        "hooks": {"handed": handed.is_handed, "why_not": handed.why_not or None},
     }
 
 
@@ -54,7 +57,9 @@ def _find_words(request: StartRequest) -> HookWords | None:
 
         why = "it is started by a text or script, to which no words can be added"
         return None if offer_of(request.agent) is None else HookWords(why_not=why)
-    return hook_words(request.agent, arguments, pty=request.pty, cwd=request.cwd)
+    env = {**os.environ, **request.env}
+    place = HookPlace(request.pty, request.cwd, env, asks=request.wanted.approve != "off")
+    return hook_words(request.agent, arguments, place)
 
 
 def _arguments(request: StartRequest) -> tuple[str, ...] | None:
@@ -111,7 +116,7 @@ def _why_unheld(request: StartRequest, handed: HookWords | None) -> tuple[str, s
         return "its agent is not told to report", f"without {argument('agent_hooks', 'off')}"
     if handed is None:
         return f"{request.agent} does not ask anybody but its own terminal", doctor
-    if not handed.words:
+    if not handed.is_handed:
         return handed.why_not, doctor
     from holdfast.agents.loader import load_profile
 

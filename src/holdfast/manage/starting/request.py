@@ -182,6 +182,7 @@ class StartRequest:
             for name in REPOSITORY_VARIABLES - self.env.keys():
                 environment.pop(name, None)
         stamp = {STAMP: run_id, STAMP_HOME: home_path}
+        environment.update((self.added or {}).get("variables", {}))
         return {**environment, **stamp, "HOLDFAST_HOME": home_path}
 
 

@@ -2,7 +2,9 @@
 
 A question lives as long as its asker's connection, which is the hook that the agent waits for: who
 asks may be cancelled at the agent's own prompt, or die. An adopter is called again under the same
-id. An answer counts once the asker has acknowledged it.
+id. An answer counts once the asker has acknowledged it. Where a hook can't decide, or its agent
+would not show its own prompt meanwhile, the hook is let go at once, and later reports end the
+question.
 """
 
 from __future__ import annotations
@@ -78,13 +80,19 @@ class Attention:
                 known["id"], known["about"], known.get("text") or "", False, known.get("key", ""), 0
             )
             self._open[asked.id] = _Question(asked)
-        if self._open:
+        if self._open and self._holds:
             self._supervisor.loop.after("askers", REDIAL_SECONDS, self._drop_unheard)
 
     def _drop_unheard(self) -> None:
         for question in list(self._open.values()):
             if question.asker is None and question.asked.about != TURN_OVER:
                 self._over(question, "unheard")
+
+    @property
+    def _holds(self) -> bool:
+        """Whether the hook of a question waits for its answer."""
+        is_asked = self._supervisor.spec.wanted.approve != "off"
+        return self._rules.asking is not None and (is_asked or not self._rules.prompt_waits)
 
     # --- what the agent reports -----------------------------------------------------------
 
@@ -100,10 +108,13 @@ class Attention:
         is_new = question is None
         if question is None:
             question = self._open[asked.id] = _Question(asked)
-        question.asked, question.asker = asked, asker
         self._watch_agent(question, agent)
         if is_new:
             self._record(asked)
+        if not self._holds:
+            asker.answer({"ok": True})
+            return
+        question.asked, question.asker = asked, asker
         asker.on_close = lambda: self._left(question, asker)
         asker.answer({"ok": True, "hold": True})
         self._supervisor.guarded("approve", lambda: self._answer_by_option(question))

@@ -45,6 +45,7 @@ class AgentHooks:
     ) -> None:
         """`talks`: there is a person to talk to, so a turn that is over waits for the next one."""
         self._rules = rules
+        self._supervisor = supervisor
         self._watch = watch
         self._talks = talks
         self._peers = Peers(supervisor)
@@ -53,18 +54,31 @@ class AgentHooks:
     def take(self, client: Client, request: Json) -> None:
         """One report; ValueError, or another error that is answered, for what is not one."""
         asker = self._peers.hold_member(client)
+        agent = None
         try:
             report, rule = self._read(request)
+            agent = _agent_above(asker)
+            self._refuse_another(agent)
             self._watch.take_reported(self._facts(report, rule))
             if rule is not None and rule.asks is not None:
                 self.attention.go_on()
-                agent = _agent_above(asker)
-                self.attention.ask(self._asked(request, report, rule), client, agent)
+                asked, agent_of_it = self._asked(request, report, rule), agent
+                agent = None  # the question closes it
+                self.attention.ask(asked, client, agent_of_it)
                 return
             self._note(report, rule, request)
         finally:
             asker.close()
+            if agent is not None:
+                agent.close()
         client.answer({"ok": True})
+
+    def _refuse_another(self, agent: HeldProcess | None) -> None:
+        """What is handed over as a variable reaches agents that the run's own agent starts."""
+        own = self._supervisor.journal.facts.attempt.workload_identity
+        is_other = agent is not None and own is not None and agent.identity != own
+        if self._rules.variable is not None and is_other:
+            raise ValueError("another agent inside the run reports, not the run's own")
 
     def _read(self, request: Json) -> tuple[Json, HookRule | None]:
         encoded, name = request.get("base64"), request.get("id")
@@ -97,7 +111,7 @@ class AgentHooks:
         text = redact_text(fill(rule.text, report)).encode("utf-8", "replace").decode()
         is_cut = len(text) > MOST_TEXT
         at = _time(request)
-        key = self._key(report)
+        key = self._key(report, rule)
         about, shown = str(rule.asks), text[:MOST_TEXT]
         return ReportedQuestion(request["id"], about, shown, is_cut, key, at, rule.alone)
 
@@ -106,15 +120,15 @@ class AgentHooks:
             return
         if rule.begins_turn:
             self.attention.clear()
-        elif rule.ends_turn and self._talks:
+        if rule.ends_turn and self._talks:
             self.attention.turn_over()
         elif rule.settles:
             self.attention.go_on()
-            self.attention.settle(self._key(report), _time(request))
+            self.attention.settle(self._key(report, rule), _time(request))
 
-    def _key(self, report: Json) -> str:
+    def _key(self, report: Json, rule: HookRule) -> str:
         """What tells one question from another: the values themselves may be long, or secret."""
-        said = [value_at(report, path) for path in self._rules.key]
+        said = [value_at(report, path) for path in rule.key or self._rules.key]
         text = json.dumps(said, sort_keys=True).encode()
         return f"{binascii.crc32(text):08x}-{len(text)}"
 
