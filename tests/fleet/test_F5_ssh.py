@@ -7,7 +7,8 @@ import signal
 import subprocess
 
 from tests.fleet import library_scenes
-from tests.support.kernel_lab import Place, run_in
+from tests.support.kernel_lab import Place, python_for, run_in
+from tests.support.pretend_talker import install
 from tests.support.terminals import DETACH, Screen
 from tests.support.waiting import eventually
 
@@ -43,6 +44,19 @@ def test_F5_a_run_elsewhere_is_handled_like_one_here(submitter, world):
     submitter("rm", "talk", expect=0)
     assert submitter("status", "talk").returncode == 3
     assert world.run_ids(world.nodes["n1"]) == []
+
+
+def test_F5_what_an_agent_elsewhere_waits_for_ends_a_wait(submitter, world):
+    submitter("run", "--on", "ssh:n1", "-n", "other", "sleep", "600", expect=0)
+    claude = install(world.folder, python_for(world.uid))
+    submitter("run", "--on", "ssh:n1", "-n", "asks", "--pty", "--", claude, expect=0)
+    eventually(lambda: "ready" in submitter("logs", "--raw", "asks").stdout, 60)
+    submitter("send", "asks", "ask true", expect=0)
+    done = submitter("wait", "other", "asks", "--attention", "--timeout", "90", expect=0)
+    assert done.stdout == "asks  needs you: permission for Bash: true\n"
+    assert submitter.info("asks")["attention"]["kind"] == "permission"
+    assert submitter("wait", "other", "--attention", "--timeout", "1").returncode == 75
+    submitter("stop", "asks", "other", expect=0)
 
 
 def test_F5_the_library_has_every_method_of_a_run(submitter):

@@ -22,10 +22,10 @@ SESSION = "11111111-2222-4333-8444-555555555555"
 Report = dict[str, Any]
 
 
-def install(directory: Path) -> str:
+def install(directory: Path, python: str = sys.executable) -> str:
     """A `claude` in that directory; its path."""
     program = directory / "claude"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{__file__}" "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec "{python}" "{__file__}" "$@"\n')
     program.chmod(0o755)
     return str(program)
 

@@ -160,9 +160,9 @@ def find(runs: Runs, reference: str) -> Run:
 
 
 def wait_steps(
-    runs: Sequence[Run], *, any_of: bool, timeout: float | str | None
+    runs: Sequence[Run], *, any_of: bool, attention: bool, timeout: float | str | None
 ) -> Steps[list[RunInfo]]:
-    """Until all of them, or one, have ended, wherever they are."""
+    """Until all of them, or one, have ended, wherever they are, or one needs a person."""
     from holdfast.fleet.remote import wait_for_all
 
-    return wait_for_all(runs, any_of=any_of, timeout=timeout)
+    return wait_for_all(runs, any_of=any_of, attention=attention, timeout=timeout)

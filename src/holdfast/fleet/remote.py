@@ -203,12 +203,15 @@ class RemoteRun(Run):
         found: RunInfo = run_steps(self._wait_steps(timeout))
         return found
 
-    def _wait_steps(self, timeout: float | str | None) -> Steps[RunInfo]:
+    def _wait_steps(
+        self, timeout: float | str | None, *, attention: bool = False
+    ) -> Steps[RunInfo]:
         deadline = None if timeout is None else boottime() + seconds_given(timeout, "timeout")
         pause = AGAIN_SECONDS
         while True:
             left = None if deadline is None else max(0.0, deadline - boottime())
-            words = ["wait", self.id, *([] if left is None else ["--timeout", f"{left:.3f}"])]
+            words = ["wait", self.id, *(["--attention"] if attention else [])]
+            words += [] if left is None else ["--timeout", f"{left:.3f}"]
             room = None if left is None else left + _STOP_SECONDS
             try:
                 answered = yield from self._ask(words, seconds=room)
@@ -362,17 +365,21 @@ class RemoteRun(Run):
 
 
 def wait_for_all(
-    runs: Sequence[Run], *, any_of: bool, timeout: float | str | None
+    runs: Sequence[Run], *, any_of: bool, attention: bool, timeout: float | str | None
 ) -> Steps[list[RunInfo]]:
-    """Until all of them, or one, have ended, wherever they are; in the order given."""
+    """Until all of them, or one, have ended, or one needs a person; in the order given."""
     from holdfast.manage.waiting import wait_for_runs
 
     def one(run: Run) -> Generator[Wait, set[int], RunInfo]:
         if isinstance(run, RemoteRun):
-            return (yield from run._wait_steps(timeout))
-        return (yield from wait_for_runs([run.directory], timeout=timeout))[0]
+            return (yield from run._wait_steps(timeout, attention=attention))
+        here = [run.directory]
+        return (yield from wait_for_runs(here, attention=attention, timeout=timeout))[0]
 
-    results = yield from together([one(run) for run in runs], until_first=any_of)
+    def is_enough(result: RunInfo | HoldfastError) -> bool:
+        return any_of or not (isinstance(result, HoldfastError) or result.attention is None)
+
+    results = yield from together([one(run) for run in runs], until=is_enough)
     infos = []
     for run, result in zip(runs, results, strict=True):
         if isinstance(result, HoldfastError):

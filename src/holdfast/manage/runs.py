@@ -6,7 +6,7 @@ value; what is raised is what could not be done.
 
 from __future__ import annotations
 
-from holdfast.errors import RunNotFound, WrongUse, argument
+from holdfast.errors import RunNotFound
 from holdfast.manage.operations import run_steps
 from holdfast.manage.run import Run
 from holdfast.manage.starting.request import StartRequest, check_tags
@@ -196,12 +196,7 @@ class Runs:
         if any(run.is_elsewhere for run in found):
             from holdfast.manage.starting.elsewhere import fleet
 
-            if attention:
-                raise WrongUse(
-                    f"{argument('attention')}: not for runs on other machines",
-                    hint="`ls --fleet` and `status` show what they wait for",
-                )
-            return fleet().wait_steps(found, any_of=any_of, timeout=timeout)
+            return fleet().wait_steps(found, any_of=any_of, attention=attention, timeout=timeout)
         directories = [run.directory for run in found]
         return wait_for_runs(directories, any_of=any_of, attention=attention, timeout=timeout)
 

@@ -11,7 +11,7 @@ from holdfast.process.clock import boottime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
     from typing import Any
 
     from holdfast.manage.operations import Steps
@@ -64,15 +64,15 @@ def together(
     operations: Sequence[Generator[Wait, set[int], Any]],
     at_once: int | None = None,
     *,
-    until_first: bool = False,
+    until: Callable[[Any], bool] | None = None,
 ) -> Steps[list[Any]]:
     """Several operations, up to so many at once: each one's result, or its error, in order.
 
-    `until_first`: over when one of them is; the others are given up, and have None.
+    `until`: over when it says so of a result; what is not over then is given up, and has None.
     """
     crowd = _Crowd(operations)
     try:
-        while crowd.is_busy and not (until_first and any(one is not None for one in crowd.results)):
+        while crowd.is_busy and not (until is not None and crowd.has_one(until)):
             crowd.begin(at_once)
             if crowd.is_waiting:
                 yield from crowd.go_on()
@@ -94,6 +94,10 @@ class _Crowd:
         self._watched = Watched()
         self._places: dict[int, set[int]] = {}  # by descriptor: the operations that wait for it
         self._ends: list[tuple[float, int]] = []  # a heap; some are over for other reasons
+
+    def has_one(self, fits: Callable[[Any], bool]) -> bool:
+        """Whether there is such a result."""
+        return any(one is not None and fits(one) for one in self.results)
 
     @property
     def is_busy(self) -> bool:

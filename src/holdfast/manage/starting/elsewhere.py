@@ -42,7 +42,12 @@ if TYPE_CHECKING:
         def open_fleet(self, runs: Runs) -> OpenFleet: ...
         def find(self, runs: Runs, reference: str) -> Run: ...
         def wait_steps(
-            self, runs: Sequence[Run], *, any_of: bool, timeout: float | str | None
+            self,
+            runs: Sequence[Run],
+            *,
+            any_of: bool,
+            attention: bool,
+            timeout: float | str | None,
         ) -> Steps[list[RunInfo]]: ...
 
 
