@@ -21,6 +21,7 @@ OWNERS = {
     "ctypes": {"process/libc.py"},
     "psutil": {"process/portable.py"},
     "sqlite3": {"manage/index.py"},
+    "psycopg": {"fleet/postgres.py"},
     "signals": {"process/signals.py"},
     "process creation": {
         "manage/starting/launch.py",
@@ -54,6 +55,7 @@ VIOLATIONS = [
     ("psutil", "import psutil"),
     ("psutil", "def f():\n    from psutil import Process"),
     ("sqlite3", "import sqlite3 as db"),
+    ("psycopg", "def f():\n    import psycopg"),
     ("signals", "import os\nos.kill(1, 9)"),
     ("signals", "import os as o\no.killpg(1, 9)"),
     ("signals", "from os import kill"),
@@ -100,6 +102,7 @@ MODULES = {
     "cffi": "ctypes",
     "psutil": "psutil",
     "sqlite3": "sqlite3",
+    "psycopg": "psycopg",
     "_sqlite3": "sqlite3",
     "subprocess": "process creation",
     "_posixsubprocess": "process creation",

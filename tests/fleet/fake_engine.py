@@ -17,6 +17,7 @@ from holdfast.fleet.ledger import HomeLedger
 from holdfast.fleet.order import place, resettle
 from holdfast.fleet.placement import NodeFacts, Placement, Reservation
 from holdfast.fleet.placer import StartAnswer, nothing_started
+from holdfast.fleet.postgres import PostgresLedger
 from holdfast.fleet.request import FleetRequest
 from holdfast.manage.operations import run_steps
 from holdfast.process.clock import wall_clock
@@ -82,17 +83,22 @@ def wanted(key: str | None, request: FleetRequest, target: str = "ssh:n1") -> Pl
     return Placement(new_id(), "a", key, "ssh", target, public, whole, "me@here", wall_clock())
 
 
-def place_one(home: Path, engine: Any, key: str | None, **more: Any) -> Any:
+def ledger_of(place: Any) -> Any:
+    """Of a home; one that is given is as good."""
+    return HomeLedger(Home(str(place))) if isinstance(place, Path) else place
+
+
+def place_one(place_of_ledger: Any, engine: Any, key: str | None, **more: Any) -> Any:
     """Place a run, as a submitter does."""
     request = request_of(more.get("env"))
-    ledger = HomeLedger(Home(str(home)))
+    ledger = ledger_of(place_of_ledger)
     target = more.get("target", "ssh:n1")
     return run_steps(place(ledger, lambda _: engine, wanted(key, request, target), request))
 
 
-def recover(home: Path, engine: Any) -> list[Any]:
+def recover(place_of_ledger: Any, engine: Any) -> list[Any]:
     """What `fleet recover` does."""
-    ledger = HomeLedger(Home(str(home)))
+    ledger = ledger_of(place_of_ledger)
     return [run_steps(resettle(ledger, engine, one)) for one in ledger.unfinished()]
 
 
@@ -100,5 +106,7 @@ if __name__ == "__main__":
     arguments = json.loads(sys.argv[1])
     os.environ.setdefault("HOLDFAST_HOME", arguments["home"])
     made = FakeEngine(Path(arguments["engine"]), moves=arguments.get("moves", False))
-    placed = place_one(Path(arguments["home"]), made, arguments["key"], env=arguments.get("env"))
+    url = arguments.get("ledger")
+    ledger = PostgresLedger(url) if url else Path(arguments["home"])
+    placed = place_one(ledger, made, arguments["key"], env=arguments.get("env"))
     print(placed.placement.id)

@@ -89,6 +89,7 @@ if TYPE_CHECKING:
         def nodes(self) -> list[KnownNode]: ...
         def remember(self, placement_id: str, run: Json) -> None: ...
         def recall(self, placement_id: str) -> LastLook | None: ...
+        def close(self) -> None: ...
 
 
 def gone_from_ledger(placement_id: str) -> Refused:
@@ -230,6 +231,9 @@ class HomeLedger:
             )
         except (OSError, ValueError, TypeError):
             return None
+
+    def close(self) -> None:
+        """Nothing is kept open."""
 
     # The files
 

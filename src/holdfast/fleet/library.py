@@ -53,6 +53,8 @@ class Fleet:
         for placer in self._placers.values():
             placer.close()
         self._placers.clear()
+        if self._ledger is not None:
+            self._ledger.close()
 
     @property
     def ledger(self) -> PlacementLedger:
@@ -129,7 +131,9 @@ def open_fleet(runs: Runs) -> Fleet:
 def _ledger_of(home: Home, settings: FleetSettings) -> PlacementLedger:
     if settings.ledger == HOME:
         return HomeLedger(home)
-    raise Unavailable("this version of Holdfast keeps its ledger in the home alone")
+    from holdfast.fleet.postgres import PostgresLedger
+
+    return PostgresLedger(settings.ledger)
 
 
 def _placer_of(target: FleetTarget) -> Placer:

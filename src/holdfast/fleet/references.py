@@ -6,7 +6,7 @@ before an ended one, a newer before an older; two active ones have to be told ap
 
 from __future__ import annotations
 
-from holdfast.errors import InvalidName, RunNotFound
+from holdfast.errors import InvalidName, NoAnswer, RunNotFound
 from holdfast.fleet.library import Fleet
 from holdfast.fleet.reaching import look_steps
 from holdfast.fleet.remote import RemoteRun
@@ -33,7 +33,11 @@ def find_run(runs: Runs, reference: str) -> Run:
         if placement is None:
             raise
         return RemoteRun(fleet, placement)
-    placement = meant_placement(fleet, reference, local)
+    try:
+        placement = meant_placement(fleet, reference, local)
+    except NoAnswer as error:
+        runs._notice(f"{error.message}; {reference} is the run of this home")
+        placement = None
     return Run(runs, local) if placement is None else RemoteRun(fleet, placement)
 
 
