@@ -41,8 +41,7 @@ class FeedMessage(Record):
     """One message of the ring."""
 
     number: int
-    kind: str  # changes | fact
-    data: bytes
+    wire: bytes  # as it is sent, made once for all clients
 
 
 class EventFeed:
@@ -108,11 +107,11 @@ class EventFeed:
 
     def _add(self, kind: str, document: Json) -> None:
         self._last += 1
-        message = FeedMessage(self._last, kind, json_bytes(document))
-        self._ring.append(message)
-        self._bytes += len(message.data)
+        wire = sse(kind, json_bytes(document), f"{self.nonce}-{self._last}")
+        self._ring.append(FeedMessage(self._last, wire))
+        self._bytes += len(wire)
         while len(self._ring) > MOST_MESSAGES or self._bytes > MOST_BYTES:
-            self._bytes -= len(self._ring.popleft().data)
+            self._bytes -= len(self._ring.popleft().wire)
         self._wake()
 
     def _wake(self) -> None:
@@ -138,9 +137,8 @@ class EventFeed:
                 lost, at = self._last - at, self._last
                 yield self._snapshot(lost)
             elif due:
-                for message in due:
-                    at = message.number
-                    yield sse(message.kind, message.data, f"{self.nonce}-{at}")
+                at = due[-1].number
+                yield b"".join(message.wire for message in due)
             else:
                 try:
                     async with asyncio.timeout(BEAT_SECONDS):

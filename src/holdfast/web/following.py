@@ -44,7 +44,7 @@ async def follow(
                 if part is None:
                     yield b": still here\n\n"
                     continue
-                place = part["at_byte"] + part.pop("length")
+                place = part["at_byte"] + part["length"]
                 yield sse("chunk", json_bytes(_shown(part, pretty)))
                 if behind > MOST_BEHIND_BYTES:
                     skipped = behind - KEPT_BYTES

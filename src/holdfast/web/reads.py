@@ -19,6 +19,7 @@ from holdfast.manage.runs import Runs
 from holdfast.manage.selection import Selection
 from holdfast.manage.state import read_facts
 from holdfast.manage.words.status_page import lines_of
+from holdfast.manage.words.tree_lines import lines_of_tree
 from holdfast.manage.words.views import next_steps, row_of
 from holdfast.run.names import is_id
 from holdfast.web.feed import row_json
@@ -159,6 +160,7 @@ def _words(known: StatusFacts) -> Json:
         "row": row_json(row_of(known.info)),
         "headline": _plain(known.headline()),
         "lines": [[label, _plain(text)] for label, text in lines_of(known)],
+        "tree": [[one.head, one.verdict, one.tail] for one in lines_of_tree(known.processes)],
         "next": next_steps(known.info),
     }
 
