@@ -94,6 +94,7 @@ def test_V4_a_survivor_is_named_and_the_stop_is_not_called_complete(runs):
         stopped = served.post("/runs/held/stop", grace=0)["stop"]
         assert stopped["said"].startswith("NOT stopped")
         assert [one["comm"] for one in stopped["survivors"]] == ["sleep"]
+    eventually(lambda: run.id not in runs.home.run_ids(active=True))  # it ends once it is let go
 
 
 def test_the_api_agrees_with_the_command_line(runs, holdfast, config):

@@ -124,6 +124,7 @@ def test_a_run_is_searched_charted_paused_and_stopped_with_its_survivor_named(ru
             tab.page.click("text=Yes")
             tab.until_text("#said", "NOT stopped")
             tab.until_text("#said", "python")
+        eventually(lambda: run.id not in runs.home.run_ids(active=True))  # it is let go
 
 
 def test_a_terminal_is_shown_and_takes_a_line(runs, chromium):

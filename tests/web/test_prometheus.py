@@ -51,8 +51,14 @@ def prometheus(served: Served, tmp_path: Path) -> Iterator[str]:
         process.wait(60)
 
 
+class Starting(Exception):
+    """It listens, and does not answer queries yet."""
+
+
 def ask(url: str, query: str) -> list[Any]:
     answer = httpx.get(f"{url}/query", params={"query": query}, trust_env=False)
+    if answer.status_code == 503:
+        raise Starting
     assert answer.status_code == 200, (query, answer.text)
     return answer.json()["data"]["result"]
 
@@ -67,7 +73,9 @@ def test_V10_a_real_prometheus_scrapes_and_the_docs_queries_work(runs, tmp_path)
         assert figures_in(scraped.text)["holdfast_orphans",] == 1
         with prometheus(served, tmp_path) as url:
             up = eventually(
-                lambda: ask(url, "holdfast_run_up"), ignoring=(httpx.TransportError,), timeout=90
+                lambda: ask(url, "holdfast_run_up"),
+                ignoring=(httpx.TransportError, Starting),
+                timeout=90,
             )
             assert [(one["metric"]["name"], one["value"][1]) for one in up] == [("orphan", "0")]
             for query in re.findall(r"```promql\n(.*?)```", DOCS.read_text(), re.DOTALL):
