@@ -155,6 +155,7 @@ def test_L7_the_variables_that_the_agents_set_are_known():
         "CLAUDE_CODE_SESSION_ID",
         "CLAUDECODE",
         "CLAUDE_CODE_ENTRYPOINT",
+        "CLAUDE_CODE_MESSAGING_TOKEN",
         "CODEX_THREAD_ID",
         "GEMINI_SESSION_ID",
     } <= SESSION_VARIABLES
