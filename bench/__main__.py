@@ -1,6 +1,8 @@
 """Runs every bench of this directory, or those that are named: `python -m bench identity`.
 
-The fault campaign (`make faults`) and the crowd measure nothing: they run only when named.
+The fault campaigns (`make faults`, `make faults-fleet`) and the crowd measure nothing,
+the fleet needs root and engines: they run only when named.
+`bench.rounds` compares with another version, and is called by itself.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-APART = ("crowd", "faults")
+APART = ("crowd", "faults", "faults_fleet", "fleet", "rounds")
 
 
 def main(names: list[str]) -> int:

@@ -224,25 +224,25 @@ def _ratio(seconds: dict[str, list[float]], one: str, other: str) -> float:
 def measure_calls(place: Stage, rounds: int) -> list[Bar]:
     """What a caller waits for, and what one run costs all in all."""
     ways = {
-        "run": lambda: _call([HOLDFAST, "run", "true"], place),
+        "run": lambda: call([HOLDFAST, "run", "true"], place),
         "python": lambda: _python(place),
     }
     seconds = _in_turns(ways, rounds)
     extra = [a - b for a, b in zip(seconds["run"], seconds["python"], strict=True)]
-    cpu = [_cpu_of_a_run(place) for _ in range(rounds)]
+    cpu = [cpu_of_a_run([HOLDFAST, "run", "true"], place) for _ in range(rounds)]
     return [
         Bar("a call of `run`, over bare python", statistics.median(extra) * 1000, 20, "ms"),
         Bar("CPU of a run of `true`, its end too", statistics.median(cpu) * 1000, 38, "ms"),
     ]
 
 
-def _cpu_of_a_run(place: Stage) -> float:
+def cpu_of_a_run(command: list[str], place: Stage) -> float:
     """Of the launcher, the shim and the command: as the subreaper of all of them we see it."""
     libc = ctypes.CDLL(None)
     libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     try:
-        _call([HOLDFAST, "run", "true"], place)
+        call(command, place)
         with contextlib.suppress(ChildProcessError):
             while True:
                 os.wait()
@@ -345,7 +345,7 @@ def measure_listing(place: Stage, count: int) -> list[Bar]:
     """What a listing of so many active runs takes beyond the start of an interpreter."""
     with sleepers(place, count) as shims:
         assert len(shims) == count
-        ways = {"ls": lambda: _call([HOLDFAST, "ls"], place), "python": lambda: _python(place)}
+        ways = {"ls": lambda: call([HOLDFAST, "ls"], place), "python": lambda: _python(place)}
         seconds = _in_turns(ways, 20)
     extra = [a - b for a, b in zip(seconds["ls"], seconds["python"], strict=True)]
     what = f"`ls` of {count} active runs, over bare python"
@@ -366,14 +366,14 @@ def _await_samples(place: Stage, count: int) -> None:
         time.sleep(0.5)
 
 
-def _call(command: list[str], place: Stage) -> float:
+def call(command: list[str], place: Stage) -> float:
     began = time.perf_counter()
     subprocess.run(command, env=place.environment, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - began
 
 
 def _python(place: Stage) -> float:
-    return _call([sys.executable, "-c", "pass"], place)
+    return call([sys.executable, "-c", "pass"], place)
 
 
 def cpu_seconds(pid: int) -> float:
@@ -398,6 +398,9 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     quick = chosen.quick
     compileall.compile_dir(ROOT / "src", quiet=2)
+    subprocess.run(
+        [sys.executable, "-m", "holdfast.bundling"], check=True
+    )  # as a start has it made
     print(interpreter(), flush=True)
     bars: list[Bar] = []
     # Each in a home of its own: what one leaves behind is not the other's history.

@@ -23,6 +23,7 @@ from holdfast.manage.runs import Runs
 CLIENTS = 50
 CHANGES = 20
 RUNS = 1000
+ACTIVE = 200
 BAR_SECONDS = 0.2  # the median, from the record to the client
 BAR_BYTES = 120 << 20
 
@@ -126,6 +127,29 @@ def fill(runs: Runs, many: int) -> None:
         runs.wait([run for run in runs.start_many(batch) if not isinstance(run, Exception)])
 
 
+async def memory_while_active(server: Server, runs: Runs) -> int:
+    """The most that it takes while so many runs are active and each client has events and asks."""
+    most = 0
+
+    async def one() -> None:
+        async with server.ask("events") as reader:
+            while await reader.readline():
+                pass
+
+    clients = [asyncio.create_task(one()) for _ in range(CLIENTS)]
+    started = await asyncio.to_thread(runs.start_many, [["sleep", "100000"]] * ACTIVE)
+    wrong = [one for one in started if isinstance(one, Exception)]
+    assert not wrong, wrong[0]
+    try:
+        for _ in range(5):
+            await requests_a_second(server, "runs?active=1&limit=1000", 2.0)
+            most = max(most, server.memory_bytes())
+    finally:
+        for client in clients:
+            client.cancel()
+    return most
+
+
 def main() -> int:
     many = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as home:
@@ -146,8 +170,16 @@ def main() -> int:
             )
             memory = server.memory_bytes()
             print(f"memory of the server: {memory / 2**20:.0f} MiB")
+            active = asyncio.run(memory_while_active(server, runs))
+            print(f"with {ACTIVE} active runs and {CLIENTS} clients: {active / 2**20:.0f} MiB")
+            memory = max(memory, active)
         finally:
             server.end()
+            subprocess.run(
+                [sys.executable, "-m", "holdfast", "-q", "stop", "--all", "--grace", "1"],
+                env={**os.environ, "HOLDFAST_HOME": home},
+                check=False,
+            )
     return int(statistics.median(took) > BAR_SECONDS or memory > BAR_BYTES)
 
 

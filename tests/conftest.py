@@ -46,6 +46,11 @@ def pytest_terminal_summary(
         terminalreporter.write_line(f"--randomly-seed={seed}")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those with a time limit of their own take long, and come first: none runs last, alone."""
+    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
+
+
 ENDING_SECONDS = 20  # for processes that are about to end by themselves when their test returns
 
 

@@ -14,8 +14,6 @@ web       the page, the API and /metrics of `serve` (extra `web`)
 Names are loaded when they are first used: importing the package is cheap.
 """
 
-from __future__ import annotations
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.errors import (

@@ -11,6 +11,7 @@ HoldfastError
 │   ├── DamagedRecord
 ├── Unavailable (exit 6)         not now, or not here: try again or change the place
 │   ├── HomeUnusable, ProcessUnreadable, LockBusy, NoAnswer, OtherNode
+│   ├── LeftToEngine
 ├── Failed (exit 1)              tried, and it did not work
 └── Bug (exit 70)                ours
 """
@@ -263,6 +264,13 @@ class NoAnswer(Unavailable):
     """Another machine, or the engine on the way to it, does not answer: nothing is known of it."""
 
     code = "no-answer"
+
+
+class LeftToEngine(Unavailable):
+    """A stop did not reach its node, and the engine was asked to end the run; whether it did is not
+    known."""
+
+    code = "left-to-engine"
 
 
 class OtherNode(Unavailable):

@@ -1,15 +1,13 @@
 """Loads Holdfast's own modules without searching for them: a launch needs more than a hundred.
 
-For each module Python asks several finders, lists directories and looks at names that are not
-there. Here it is known where a module is. What is checked is what Python checks: a compiled file
-has to be of this interpreter, and made from the source as it is now, by its time and size. Whatever
-is different in any way is left to Python's own loader.
+For each module Python asks several finders and looks at names that are not there; here it is known
+where a module is. Checked is what Python checks: compiled code has to be of this interpreter, and
+made from the source as it is now, by its time and size. Whatever is different is left to Python.
+What a start needs comes out of one file, several modules at once, where `bundling.py` has made it.
 
 Importing this puts it in place. It is for processes that are ours, the command line and shims: a
 program that uses the library keeps its importers as they are.
 """
-
-from __future__ import annotations
 
 import posix
 import sys
@@ -22,8 +20,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import CodeType, ModuleType
 
+    # One module of a bundle: its name, whether it is a package, its source's stamp, its code.
+    Bundled = tuple[str, bool, int, CodeType]
+    # Of a group: what is asked for before it, and where its pieces are.
+    Places = tuple[tuple[str, ...], list[tuple[int, int]]]
+
 _PACKAGE = __name__.partition(".")[0]
-_ROOT = __file__.rpartition("/")[0]
+ROOT = __file__.rpartition("/")[0]
 _SUFFIX = f".{sys.implementation.cache_tag}.pyc"
 _HEAD_BYTES = 16
 _MOST_BYTES = 1 << 16  # more at once would be mapped and unmapped by malloc, page by page
@@ -31,30 +34,43 @@ _UNCHECKED = MAGIC_NUMBER + b"\0\0\0\0"  # flags: by time and size, not by a has
 # Their classes have fields whose types are compared with what is read.
 _TYPED = (f"{_PACKAGE}.options", f"{_PACKAGE}.run.spec")
 
+BUNDLE = f"{ROOT}/__pycache__/start.{sys.implementation.cache_tag}.bundle"
+BUNDLE_HEAD = MAGIC_NUMBER + b"HFB1"
+STAMP_BYTES = 16  # random: the same in the index of a bundle and before each piece
+INDEX_BYTES = 4096
+
 _strips = False
+_lacks_bundle = False
+_stamp = b""
+groups: "dict[str, Places]" = {}  # of the bundle, by the module that each is loaded for
 
 
 class CompiledLoader(SourceFileLoader):
     """Python's own loader, but for a compiled file that is where it should be, and up to date."""
 
-    def __init__(self, fullname: str, path: str, compiled: str, head: bytes) -> None:
+    def __init__(
+        self, fullname: str, path: str, compiled: str, head: bytes, code: "CodeType | None"
+    ) -> None:
         super().__init__(fullname, path)
-        self._compiled, self._head = compiled, head
+        self._compiled, self._head, self._code = compiled, head, code
 
-    def exec_module(self, module: ModuleType) -> None:
+    def exec_module(self, module: "ModuleType") -> None:
         """Run the module's code."""
         super().exec_module(module)
         if _strips:
             _strip_module(module)
 
-    def get_code(self, fullname: str) -> CodeType | None:
+    def get_code(self, fullname: str) -> "CodeType | None":
         """The code of the module."""
+        code, self._code = self._code, None
+        if code is not None:
+            return code
         data = _contents(self._compiled)
         if data[:_HEAD_BYTES] != self._head or len(data) == _MOST_BYTES:
             return super().get_code(fullname)
-        code: CodeType = loads(memoryview(data)[_HEAD_BYTES:])
-        _fix_co_filename(code, self.path)
-        return code
+        compiled: CodeType = loads(memoryview(data)[_HEAD_BYTES:])
+        _fix_co_filename(compiled, self.path)
+        return compiled
 
 
 def strip_modules() -> None:
@@ -70,7 +86,7 @@ def strip_modules() -> None:
         _strip_module(sys.modules[name])
 
 
-def _strip_module(module: ModuleType) -> None:
+def _strip_module(module: "ModuleType") -> None:
     module.__doc__ = None
     for thing in vars(module).values():
         _strip(thing)
@@ -89,13 +105,13 @@ def _strip(thing: object) -> None:
         del thing.__annotations__
 
 
-def _contents(path: str) -> bytes:
+def _contents(path: str, length: int = _MOST_BYTES, offset: int = 0) -> bytes:
     try:
         fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
     except OSError:
         return b""
     try:
-        return posix.read(fd, _MOST_BYTES)
+        return posix.pread(fd, length, offset)
     except OSError:
         return b""
     finally:
@@ -106,12 +122,12 @@ class CompiledFinder:
     """Finds the modules of this package."""
 
     @staticmethod
-    def find_spec(fullname: str, *_where: object) -> ModuleSpec | None:
+    def find_spec(fullname: str, *_where: object) -> "ModuleSpec | None":
         """None: of another package, or not where it should be."""
         package, _, inside = fullname.partition(".")
         if package != _PACKAGE or not inside:
             return None
-        folder, _, name = f"{_ROOT}/{inside.replace('.', '/')}".rpartition("/")
+        folder, _, name = f"{ROOT}/{inside.replace('.', '/')}".rpartition("/")
         source, is_package = f"{folder}/{name}.py", False
         try:
             try:
@@ -122,11 +138,10 @@ class CompiledFinder:
                 found = posix.stat(source)
         except OSError:
             return None
-        # As Python has it: the lowest 32 bits of the time, in seconds, and of the size.
-        made = int(found.st_mtime) & 0xFFFFFFFF | (found.st_size & 0xFFFFFFFF) << 32
+        code = _load_group(fullname) if fullname in groups else None
         compiled = f"{folder}/__pycache__/{name}{_SUFFIX}"
-        head = _UNCHECKED + made.to_bytes(8, "little")
-        loader = CompiledLoader(fullname, source, compiled, head)
+        head = _UNCHECKED + stamp_of(found).to_bytes(8, "little")
+        loader = CompiledLoader(fullname, source, compiled, head, code)
         spec = ModuleSpec(fullname, loader, origin=source, is_package=is_package)
         spec.has_location = True
         spec.cached = compiled
@@ -135,10 +150,99 @@ class CompiledFinder:
         return spec
 
 
+def stamp_of(found: "posix.stat_result") -> int:
+    """As Python has it: the lowest 32 bits of a source's time, in seconds, and of its size."""
+    return int(found.st_mtime) & 0xFFFFFFFF | (found.st_size & 0xFFFFFFFF) << 32
+
+
+def source_of(fullname: str, is_package: bool) -> str:
+    """Where a module of this package is."""
+    path = f"{ROOT}/{fullname.partition('.')[2].replace('.', '/')}"
+    return f"{path}/__init__.py" if is_package else f"{path}.py"
+
+
+def lacks_bundle() -> bool:
+    """Whether a bundle would be used here, but there is none, or not one of these sources."""
+    return _lacks_bundle and not sys.dont_write_bytecode
+
+
+def _load_group(fullname: str) -> "CodeType | None":
+    """Load what is loaded with this module, and give its own code; None: not from the bundle.
+
+    All sources are looked at before anything is run: a group is of one version.
+    """
+    global _lacks_bundle
+    group: list[Bundled] = []
+    asked_before, pieces = groups.pop(fullname)
+    for name in asked_before:
+        __import__(name)
+    try:
+        for offset, length in pieces:
+            data = _contents(BUNDLE, length, offset)
+            if data[:STAMP_BYTES] != _stamp:
+                raise ValueError("another bundle")
+            group += loads(memoryview(data)[STAMP_BYTES:])
+            del data  # its room is used for the next one
+        for name, is_package, made, _ in group:
+            if stamp_of(posix.stat(source_of(name, is_package))) != made:
+                raise ValueError("another source")
+    except (OSError, ValueError, EOFError, TypeError):
+        _lacks_bundle = True
+        groups.clear()
+        return None
+    *others, (_, _, _, code) = group
+    for name, is_package, _, code_of_other in others:
+        if name not in sys.modules:
+            _run(name, is_package, code_of_other)
+    return code
+
+
+def _run(name: str, is_package: bool, code: "CodeType") -> None:
+    """What an import comes to."""
+    parent, _, own_name = name.rpartition(".")
+    if parent not in sys.modules:  # it is in a group that was not asked for
+        __import__(parent)
+    module = type(sys)(name)
+    named = module.__dict__
+    named["__file__"] = source_of(name, is_package)
+    if is_package:
+        spec = CompiledFinder.find_spec(name)
+        assert spec is not None
+        named.update(__spec__=spec, __package__=name, __path__=spec.submodule_search_locations)
+    else:
+        named["__package__"] = parent
+    sys.modules[name] = module
+    try:
+        exec(code, named)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    setattr(sys.modules[parent], own_name, module)
+    if _strips:
+        _strip_module(module)
+
+
+def _open_bundle() -> None:
+    """The index of the bundle, if it is one for this interpreter and this place."""
+    global _lacks_bundle, _stamp
+    index = _contents(BUNDLE, INDEX_BYTES)
+    try:
+        if index[: len(BUNDLE_HEAD)] != BUNDLE_HEAD:
+            raise ValueError("no bundle")
+        root, stamp, found = loads(memoryview(index)[len(BUNDLE_HEAD) :])
+    except (ValueError, EOFError, TypeError):
+        _lacks_bundle = True
+        return
+    if root == ROOT:  # else it is used by another path, and not to be made again and again
+        _stamp = stamp
+        groups.update(found)
+
+
 def _install() -> None:
     is_usual = sys.pycache_prefix is None and not sys.flags.optimize
     if is_usual and sys.implementation.cache_tag is not None:
         sys.meta_path.insert(0, CompiledFinder)
+        _open_bundle()
 
 
 _install()

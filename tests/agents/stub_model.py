@@ -14,6 +14,7 @@ The newest prompt of a conversation steers the answer (older ones, as in a resum
     [[times: N]]    ask for those tools N times, one request after the other, then answer
     [[tokens: I O]] each answer says that it took I tokens in and O out (5 and 7)
     [[delay: S]]    wait S seconds before answering
+    [[until: PATH]] wait until there is such a file, a minute at most
     [[hang]]        take the request and never answer
     [[fail: N]]     answer with HTTP status N
     [[limit]]       answer as a used-up quota does; [[limit: S]] says "again in S seconds" (60)
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
 import sys
 import threading
@@ -62,6 +64,7 @@ class Steering:
     tokens_in: int = TOKENS_IN
     tokens_out: int = TOKENS_OUT
     delay_seconds: float = 0.0
+    until_path: str = ""
     hang: bool = False
     fail_status: int | None = None
     limit_seconds: int | None = None
@@ -77,6 +80,7 @@ class Steering:
             times=int(words.get("times") or 1),
             **dict(zip(("tokens_in", "tokens_out"), tokens, strict=False)),
             delay_seconds=float(words.get("delay") or 0),
+            until_path=words.get("until", ""),
             hang="hang" in words,
             fail_status=int(words["fail"]) if words.get("fail") else None,
             limit_seconds=int(words["limit"] or 60) if "limit" in words else None,
@@ -94,7 +98,7 @@ class Turn:
 
     @property
     def steering(self) -> Steering:
-        return Steering.of(self.prompts[-1] if self.prompts else "")
+        return Steering.of(_newest_prompt(self.prompts[-1]) if self.prompts else "")
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -104,6 +108,13 @@ class Turn:
             return (steps[self.results],)
         is_due = self.tools and self.results < self.steering.times
         return self.steering.calls if is_due else ()
+
+
+def _newest_prompt(text: str) -> str:
+    """The last paragraph of a person's. claude (2.1.326) sends a prompt that met a used-up quota
+    and the next one as one message, and puts reminders of its own around them."""
+    said = re.sub(r"<system-reminder>.*?</system-reminder>", "", text, flags=re.DOTALL)
+    return next((one for one in reversed(said.split("\n\n")) if one.strip()), "")
 
 
 def _server_call(tools: Iterable[str], call: Call) -> tuple[str, Json]:
@@ -381,6 +392,11 @@ class Stub(BaseHTTPRequestHandler):
         if steering.hang:
             threading.Event().wait()
         time.sleep(steering.delay_seconds)
+        ends = time.monotonic() + 60
+        while steering.until_path and not os.path.exists(steering.until_path):
+            if time.monotonic() > ends:
+                break
+            time.sleep(0.05)
         if steering.fail_status is not None:
             self._send_json(dialect.error("asked to fail"), steering.fail_status)
         elif steering.limit_seconds is not None:

@@ -13,6 +13,8 @@ from tests.agents.lab import Lab
 from tests.support.cli import Finished
 from tests.support.waiting import eventually
 
+# Of a turn that went well. gemini may take longer to exit than it is given after its last record.
+WELL = dict.fromkeys(("claude", "codex"), ("succeeded",)) | {"gemini": ("succeeded", "completed")}
 # The agents retry a failed request for minutes; here once is enough.
 IMPATIENT: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     "claude": ({"CLAUDE_CODE_MAX_RETRIES": "0"}, ()),

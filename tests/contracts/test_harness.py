@@ -170,13 +170,14 @@ def test_the_command_line_fixture_reports_bytes_and_exit_code(holdfast):
 
 def _single_users(sources: dict[str, str]) -> dict[str, list[str]]:
     """Modules of support/ that one test file alone imports: they belong beside it."""
-    found = {}
-    for module in (Path(name).stem for name in sources if name.startswith("support/")):
-        asked = re.compile(rf"\btests\.support\.{module}\b|tests\.support import .*\b{module}\b")
-        users = [name for name, text in sources.items() if asked.search(text)]
-        if len(users) == 1 and not users[0].startswith("support/"):
-            found[module] = users
-    return found
+    users: dict[str, set[str]] = {}
+    for name, text in sources.items():
+        for module, several in re.findall(r"\btests\.support(?:\.(\w+)| import (.*))", text):
+            for one in (module, *re.findall(r"\w+", several)):
+                users.setdefault(one, set()).add(name)
+    modules = (Path(name).stem for name in sources if name.startswith("support/"))
+    alone = {one: sorted(users[one]) for one in modules if len(users.get(one, ())) == 1}
+    return {one: who for one, who in alone.items() if not who[0].startswith("support/")}
 
 
 def test_a_support_module_has_several_users():

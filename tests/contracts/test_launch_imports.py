@@ -8,7 +8,6 @@ processes of a real start have loaded when they leave.
 from __future__ import annotations
 
 import compileall
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -80,12 +79,16 @@ LAUNCH_PATH = [
     "cli/ls",
 ]
 LIST_LOADED = """
-import importlib, sys
+import os, sys
+from importlib import import_module
 sys.path.insert(0, sys.argv[1])
-importlib.import_module(sys.argv[2])
-loaded = sorted(sys.modules)
-import json
-print(json.dumps(loaded))
+for module in sys.argv[2:]:
+    if not os.fork():
+        import_module(module)
+        os.write(1, (" ".join([module, *sys.modules]) + "\\n").encode())
+        os._exit(0)
+    if os.wait()[1]:
+        sys.exit(module + " was not imported")
 """
 
 
@@ -95,19 +98,21 @@ def _launch_modules() -> list[str]:
     return sorted(name.removesuffix(".__init__") for name in names)
 
 
-def _loaded(source: Path, module: str) -> set[str]:
+def _loaded(source: Path, *modules: str) -> dict[str, set[str]]:
+    """What each of them loads."""
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", LIST_LOADED, str(source), module],
+        [sys.executable, "-I", "-S", "-c", LIST_LOADED, str(source), *modules],
         capture_output=True,
         text=True,
-        timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    return set(json.loads(done.stdout))
+    rows = (line.split() for line in done.stdout.splitlines())
+    return {module: set(loaded) for module, *loaded in rows}
 
 
-def _costly_imports(source: Path, module: str) -> set[str]:
-    return FORBIDDEN & _loaded(source, module)
+@pytest.fixture(scope="module")
+def loaded() -> dict[str, set[str]]:
+    return _loaded(SOURCE, *_launch_modules())
 
 
 def _allowed(module: str) -> set[str]:
@@ -116,36 +121,38 @@ def _allowed(module: str) -> set[str]:
     return {"socket"} if in_shim else set()
 
 
-@pytest.mark.parametrize("module", _launch_modules())
-def test_a_launch_module_imports_nothing_costly(module):
-    assert _costly_imports(SOURCE, module) <= _allowed(module)
+def _with_any(loaded: dict[str, set[str]], *parts: str, of: set[str]) -> dict[str, set[str]]:
+    """Which modules of these parts load any of them."""
+    found = {module: of & names for module, names in loaded.items() if module.startswith(parts)}
+    return {module: names for module, names in found.items() if names}
 
 
-@pytest.mark.parametrize(
-    "module",
-    [name for name in _launch_modules() if name.startswith(("holdfast.shim.", "holdfast.run."))],
-)
-def test_what_every_shim_loads_is_lean(module):
-    loaded = NOT_LEAN & _loaded(SOURCE, module)
-    assert bool(loaded) == (module in NEED_MORE), loaded
+def test_a_launch_module_imports_nothing_costly(loaded):
+    found = _with_any(loaded, "holdfast", of=FORBIDDEN)
+    assert {one: names for one, names in found.items() if not names <= _allowed(one)} == {}
 
 
-@pytest.mark.parametrize(
-    "module", [name for name in _launch_modules() if name.startswith("holdfast.shim.")]
-)
-def test_no_shim_loads_what_reads_options(module):
-    assert not OF_THE_ASKER & _loaded(SOURCE, module)
+def test_what_every_shim_loads_is_lean(loaded):
+    found = _with_any(loaded, "holdfast.shim.", "holdfast.run.", of=NOT_LEAN)
+    assert found.keys() == NEED_MORE, found
 
 
-def test_the_launch_path_was_found():
-    assert {"holdfast.errors", "holdfast.process.identity"} <= set(_launch_modules())
+def test_no_shim_loads_what_reads_options(loaded):
+    assert _with_any(loaded, "holdfast.shim.", of=OF_THE_ASKER) == {}
 
 
-@pytest.mark.parametrize("costly", sorted(FORBIDDEN - {"psutil", "rich"}))
-def test_the_check_sees_a_planted_import(costly, tmp_path):
-    (tmp_path / "planted_inner.py").write_text(f"import {costly}\n")
-    (tmp_path / "planted.py").write_text("import planted_inner\n")
-    assert costly in _costly_imports(tmp_path, "planted")
+def test_the_launch_path_was_found(loaded):
+    assert loaded.keys() == set(_launch_modules())
+    assert {"holdfast.errors", "holdfast.process.identity"} <= loaded.keys()
+
+
+def test_the_check_sees_a_planted_import(tmp_path):
+    planted = {f"planted_{costly}": costly for costly in FORBIDDEN - {"psutil", "rich"}}
+    for module, costly in planted.items():
+        (tmp_path / f"{module}_inner.py").write_text(f"import {costly}\n")
+        (tmp_path / f"{module}.py").write_text(f"import {module}_inner\n")
+    found = _with_any(_loaded(tmp_path, *planted), "planted", of=FORBIDDEN)
+    assert [module for module in planted if planted[module] not in found.get(module, ())] == []
 
 
 # What a real start loads: the launcher, and the shim of a run that is looked at, then stopped.

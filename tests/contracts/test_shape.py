@@ -3,33 +3,59 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "src" / "holdfast"
+from tests.support.sources import package_sources
+
 MAX_LINES = 400
 MAX_DOCSTRING_LINES = 10
 MAX_FILES = 30  # of a folder: more get rooms of their own
-DRAWINGS = {PACKAGE / "__init__.py", PACKAGE / "errors.py"}  # the layout, the tree of errors
+DRAWINGS = {"__init__.py", "errors.py"}  # the layout, the tree of errors
+# What every start loads before its bundle: it would load the module `__future__` too.
+BEFORE_THE_BUNDLE = {"__init__.py", "cli/__init__.py", "importing.py"}
 VAGUE_NAMES = {"utils", "util", "common", "helpers", "helper", "manager", "handler", "misc"}
 
-every_source = pytest.mark.parametrize(
-    "path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE))
+
+def _faults(name: str, text: str) -> list[str]:
+    tree = ast.parse(text)
+    docstring = ast.get_docstring(tree) or ""
+    faults = {
+        "too long": len(text.splitlines()) > MAX_LINES,
+        "a name that says nothing": Path(name).stem in VAGUE_NAMES,
+        "no docstring": bool(tree.body) and not docstring,
+        "a long docstring": (
+            name not in DRAWINGS and len(docstring.splitlines()) > MAX_DOCSTRING_LINES
+        ),
+        "no `annotations`": (
+            len(tree.body) > 1
+            and name not in BEFORE_THE_BUNDLE
+            and "\nfrom __future__ import annotations\n" not in text
+        ),
+        "`__future__` before the bundle": name in BEFORE_THE_BUNDLE and "\nfrom __future__" in text,
+    }
+    return [fault for fault, is_so in faults.items() if is_so]
+
+
+def test_a_source_is_short_and_has_a_docstring_and_a_name_that_says_something():
+    found = {name: _faults(name, text) for name, text in package_sources().items()}
+    assert {name: faults for name, faults in found.items() if faults} == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "fault"),
+    [
+        ("a.py", '"""A."""\n' * (MAX_LINES + 1), "too long"),
+        ("util.py", '"""A."""', "a name that says nothing"),
+        ("a.py", "from __future__ import annotations", "no docstring"),
+        ("a.py", '"""A' + "\n" * MAX_DOCSTRING_LINES + '."""', "a long docstring"),
+        ("a.py", '"""A."""\nx = 1', "no `annotations`"),
+    ],
 )
-
-
-@every_source
-def test_a_source_is_short_and_has_a_docstring_and_a_name_that_says_something(path):
-    text = path.read_text()
-    assert len(text.splitlines()) <= MAX_LINES
-    assert path.stem not in VAGUE_NAMES
-    if not text.strip():
-        return
-    docstring = ast.get_docstring(ast.parse(text))
-    assert docstring
-    assert path in DRAWINGS or len(docstring.splitlines()) <= MAX_DOCSTRING_LINES
-    assert "\nfrom __future__ import annotations\n" in text or len(ast.parse(text).body) == 1
+def test_the_check_of_shape_can_fail(name, text, fault):
+    assert fault in _faults(name, text)
 
 
 def _class_names(sources: dict[str, str]) -> dict[str, list[str]]:
@@ -47,8 +73,7 @@ def _twice(sources: dict[str, str]) -> dict[str, list[str]]:
 
 
 def test_a_class_name_means_one_class():
-    sources = {str(path.relative_to(PACKAGE)): path.read_text() for path in PACKAGE.rglob("*.py")}
-    assert _twice(sources) == {}
+    assert _twice(package_sources()) == {}
 
 
 def test_the_check_of_class_names_can_fail():
@@ -56,10 +81,6 @@ def test_the_check_of_class_names_can_fail():
     assert _twice(planted) == {"Finding": ["a.py", "b.py"]}
 
 
-@pytest.mark.parametrize(
-    "folder",
-    sorted({path.parent for path in PACKAGE.rglob("*.py")}),
-    ids=lambda folder: str(folder.relative_to(PACKAGE)),
-)
-def test_a_folder_is_seen_at_one_look(folder):
-    assert len(list(folder.glob("*.py"))) <= MAX_FILES
+def test_a_folder_is_seen_at_one_look():
+    files = Counter(Path(name).parent for name in package_sources())
+    assert {folder: count for folder, count in files.items() if count > MAX_FILES} == {}

@@ -6,14 +6,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.features import needs
 
 ROOT = Path(__file__).resolve().parents[2]
 
+# They do much: on a machine with other work they take minutes, which is no fault of theirs.
+pytestmark = pytest.mark.timeout(400)
+
 
 def _bench(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", *words], cwd=ROOT, capture_output=True, text=True, timeout=110
+        [sys.executable, "-m", *words], cwd=ROOT, capture_output=True, text=True, timeout=380
     )
 
 

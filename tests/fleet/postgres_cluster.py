@@ -7,6 +7,9 @@ import shutil
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
+
+import psycopg
 
 from tests.support.kernel_lab import OTHER_UID
 from tests.support.sshd import as_user
@@ -53,3 +56,27 @@ class Database:
             self._server.send_signal(signal.SIGQUIT)
             self._server.wait(60)
             self._server = None
+
+    def pause(self) -> None:
+        """Nothing of it answers, and no connection is cut."""
+        for pid in self._pids():
+            os.kill(pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        for pid in reversed(self._pids()):  # the server last: until then it reaps none of them
+            os.kill(pid, signal.SIGCONT)
+
+    def _pids(self) -> list[int]:
+        """The server, first, and what it forked."""
+        assert self._server is not None
+        server = self._server.pid
+        children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
+        return [server, *map(int, children)]
+
+    def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
+        return psycopg.connect(self.url, autocommit=True)
+
+    def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """What a query gives."""
+        with self.connect() as connection:
+            return connection.execute(query, values).fetchall()

@@ -147,3 +147,27 @@ def test_given_up_frees_the_key_and_removed_does_too(home, engine, ledger):
     ledger.forget(second.id)
     assert place_one(home, engine, "k").placement.id not in (first.id, second.id)
     assert [one.id for one in ledger.called("a")][1:] == []
+
+
+def test_a_refused_start_and_a_removed_run_leave_the_name_to_the_one_before(home, engine, ledger):
+    first, second = (place_one(home, engine, None).placement for _ in range(2))
+    for one in (first, second):
+        ledger.note(one.id, ended_at=one.created_at)
+    (engine.path / "refuses").touch()
+    with pytest.raises(AlreadyRunning):
+        place_one(home, engine, None)
+    assert [one.id for one in ledger.called("A")] == [second.id]
+    ledger.forget(second.id)
+    assert [one.id for one in ledger.called("a")] == [first.id]
+    ledger.forget(first.id)
+    assert ledger.called("a") == []
+    assert list((home / "fleet" / "names").iterdir()) == []
+
+
+def test_a_placement_is_found_by_its_name_wherever_the_write_of_another_was_cut_off(home, ledger):
+    kept = ledger.intend(wanted(None, request_of()))
+    ledger.note(kept.id, given_up={"by": "me", "at": kept.created_at})
+    cut = ledger.intend(wanted(None, request_of()))
+    (home / "fleet" / "placements" / f"{cut.id}.json").unlink()
+    assert [one.id for one in ledger.called("a")] == [kept.id]
+    assert ledger.active() == []

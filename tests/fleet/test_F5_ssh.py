@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 
 from tests.fleet import library_scenes
 from tests.support.kernel_lab import Place, python_for, run_in
 from tests.support.pretend_talker import install
+from tests.support.sshd import end_shared_connections
 from tests.support.terminals import DETACH, Screen
 from tests.support.waiting import eventually
 
@@ -123,6 +125,8 @@ def test_F5_mistakes_and_refusals_have_the_codes_of_a_local_start(submitter):
     assert (taken.returncode, taken.json["error"]["code"]) == (4, "already-running")
     assert submitter("run", "--on", "moon", "true").returncode == 2
     assert submitter("run", "--cpus", "2", "true").returncode == 2
+    assert submitter("ls", "--fleet", "--on", "bogus:x").returncode == 2
+    assert submitter(*on, "--key", "", "true").returncode == 2
     # What was refused is not in the ledger.
     listed = submitter("ls", "--fleet", "--json").json["runs"]
     assert [row["outcome"] for row in listed if row["name"] != "twice"] == ["never_started"]
@@ -161,6 +165,21 @@ def test_F5_attach_joins_the_terminal_on_the_node(submitter):
     assert submitter.info("tty")["state"] == "running"
 
 
+def test_F5_a_cut_link_ends_attach_with_6_and_a_word(submitter, world):
+    submitter("run", "--on", "ssh:n1", "-n", "tty", "--pty", "cat", expect=0)
+    screen = Screen(submitter.argv("attach", "tty"), 30, 90, env=submitter.env())
+    try:
+        screen.read_until(b"attached to tty", 60)
+        eventually(lambda: not screen.is_as_it_was(), 60, "the terminal is raw")
+        world.nodes["n1"].stop()
+        screen.read_until(b"tty is not attached any more", 60)
+        assert screen.process.wait(60) == 6
+        assert screen.is_as_it_was()
+    finally:
+        screen.close()
+        world.nodes["n1"].start()
+
+
 def test_F5_a_batch_places_each_line(submitter):
     lines = "true\n" + json.dumps({"command": ["sh", "-c", "exit 4"], "name": "four"}) + "\n"
     batch = ("run", "--batch", "-", "--on", "ssh:n1", "--key", "b", "--json")
@@ -184,6 +203,72 @@ def test_a_name_here_and_there_means_the_active_one_and_two_have_to_be_told_apar
     submitter("stop", there["id"], expect=0)
     assert submitter.info("a")["placement"] is None
     submitter("stop", "a", expect=0)
+
+
+def test_a_refused_second_start_leaves_the_name_to_the_run_that_has_it(submitter):
+    submitter("run", "--on", "ssh:n1", "-n", "kept", "sleep", "600", expect=0)
+    kept = submitter.info("kept")["id"]
+    assert submitter("rerun", "kept").returncode == 4
+    assert submitter("run", "--on", "ssh:n1", "-n", "kept", "true").returncode == 4
+    assert submitter("stop", "kept", expect=0).stdout.startswith("kept")
+    assert submitter("resume", "kept", "go").returncode == 4
+    assert submitter.info("kept")["id"] == kept
+    assert submitter("wait", "kept").returncode == 128 + signal.SIGTERM
+    submitter("run", "--on", "ssh:n1", "-n", "kept", "true", expect=0)
+    submitter("wait", "kept", expect=0)
+    submitter("rm", "kept", expect=0)
+    assert submitter.info("kept")["id"] == kept
+
+
+def test_a_start_under_way_takes_the_name_from_no_active_run(submitter):
+    submitter("run", "--on", "ssh:n1", "-n", "amb", "sleep", "600", expect=0)
+    running = submitter.info("amb")
+    for at in ("submitter.intended", "submitter.bound"):  # for the ledger it is under way
+        env = {"HOLDFAST_CRASH_AT": f"{at}@submitter"}
+        killed = submitter("run", "--on", "ssh:n1", "-n", "amb", "true", env=env)
+        assert killed.returncode == -signal.SIGKILL
+        assert submitter.info("amb")["id"] == running["id"]
+    assert submitter("stop", "amb", expect=0).stdout.startswith("amb")
+
+
+def test_the_words_about_a_run_elsewhere_are_those_of_one_here(submitter, world):
+    on = ("run", "--on", "ssh:n1", "-n", "w", "--key")
+    submitter(*on, "k1", "sh", "-c", "sleep 600", expect=0)
+    assert submitter("pause", "w", expect=0).stdout == "w  paused\n"
+    assert submitter("unpause", "w", expect=0).stdout == "w  unpaused\n"
+    first = submitter.info("w")["id"]
+    replaced = submitter(*on, "k2", "--replace", "sh", "-c", "sleep 600", expect=0)
+    assert f"replaced w ({first}): " in replaced.stderr
+    assert "stopped" in replaced.stderr
+    world.nodes["n1"].stop()
+    end_shared_connections(submitter.runtime / "holdfast-ssh")
+    shown = submitter("status", "w", expect=0).stdout
+    assert "command   sh -c 'sleep 600'\n" in shown
+    assert re.search(r"^placed    \d\d:\d\d:\d\d by ", shown, re.MULTILINE)
+    submitter("fleet", "give-up", "w", expect=0)
+    (listed,) = [one for one in submitter("ls", "--fleet").stdout.splitlines() if "lost" in one]
+    assert "given up by" in listed
+    assert "GONE" not in listed
+    assert "as their assertion" in submitter("wait", "w").stderr
+    world.nodes["n1"].start()
+    again = submitter(*on, "k2", "true")
+    assert (again.returncode, submitter.info("w")["state"]) == (4, "running")
+    submitter("stop", "w", expect=0)
+
+
+def test_an_ended_run_is_not_given_up_and_its_key_stays_taken(submitter):
+    start = ("run", "--on", "ssh:n1", "-n", "e", "--key", "k", "true")
+    submitter(*start, expect=0)
+    submitter("wait", "e", expect=0)
+    first = submitter.info("e")["id"]
+    (node,) = submitter("fleet", "nodes", "--json", expect=0).json["nodes"]
+    assert node["active"] == 0
+    refused = submitter("fleet", "give-up", "e")
+    assert refused.returncode == 4
+    assert f"holdfast rm {first} frees its key" in refused.stderr
+    submitter(*start, expect=0)
+    assert submitter.info("e")["id"] == first
+    assert "holdfast ls --fleet" in submitter("status", "nowhere").stderr
 
 
 def test_who_never_places_a_run_elsewhere_loads_nothing_of_it(holdfast):

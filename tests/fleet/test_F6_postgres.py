@@ -7,8 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,30 +18,10 @@ from holdfast.fleet.postgres import PostgresLedger
 from holdfast.run.crashpoints import POINTS
 from tests.fleet.fake_engine import FACTS, FakeEngine, place_one, recover, request_of, wanted
 from tests.fleet.postgres_cluster import Database
-from tests.support.features import needs
 from tests.support.kernel_lab import ROOT
+from tests.support.waiting import eventually
 
 SUBMITTER_POINTS = [point for point in POINTS if point.startswith("submitter.")]
-DROP = "drop table if exists holdfast_look, holdfast_placement, holdfast_node"
-
-
-@pytest.fixture(scope="module")
-def database() -> Iterator[Database]:
-    needs("psql")
-    with tempfile.TemporaryDirectory(dir="/tmp", prefix="holdfast-pg-") as folder:
-        Path(folder).chmod(0o755)
-        made = Database(Path(folder) / "pg")
-        made.start()
-        yield made
-        made.stop()
-
-
-@pytest.fixture
-def ledger(database: Database) -> Iterator[PostgresLedger]:
-    made = PostgresLedger(database.url)
-    yield made
-    made._do(DROP)
-    made.close()
 
 
 @pytest.fixture
@@ -162,6 +140,31 @@ def test_F6_a_run_over_ssh_is_unharmed_and_known_to_another_submitter(world, dat
     assert one("status", "a").returncode == 6
     down = one("run", "--on", "ssh:n1", "true")
     assert (down.returncode, "PostgreSQL" in down.stderr) == (6, True)
+
+
+def test_F6_a_wait_goes_on_while_the_database_is_down(world, shared):
+    database = Database(shared / "pg")
+    database.start()
+    submitter = world.submitter()
+    node = world.node("n1")
+    world.configure(f'[fleet]\nledger = "{database.url}"\n')
+    try:
+        run = ("run", "--on", "ssh:n1", "-n", "a", "--stdin", "pipe", "sh", "-c", "read x; exit 5")
+        submitter(*run, expect=0)
+        waiting = submitter.start("wait", "a")
+        eventually(lambda: len(node.commands()) == 1, 60, "it has somebody there")
+        database.stop()
+        node.kill_sessions()
+        eventually(lambda: len(node.commands()) == 1, 60, "it has somebody there again")
+        assert submitter("wait", "--timeout", "2s", "a").returncode == 125
+        findings = submitter("fleet", "check", "ssh:n1", "--json").json["findings"]
+        statuses = {one["name"]: one["status"] for one in findings}
+        assert (statuses["ledger"], statuses["reach"], statuses["clock"]) == ("fail", "ok", "ok")
+        assert world.on(node, "send", "a", "go").returncode == 0
+        _, said = waiting.communicate(timeout=90)
+        assert waiting.returncode == 5, said
+    finally:
+        database.stop()
 
 
 def test_without_the_extra_the_command_says_what_to_install(config):

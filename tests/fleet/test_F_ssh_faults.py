@@ -1,4 +1,4 @@
-"""F1-F4, F9, F10, F12 over ssh: whoever dies or is replaced, one run for a key, no invented end."""
+"""F1-F4, F9, F10 over ssh: whoever dies or is replaced, one run for a key, no invented end."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import subprocess
 import pytest
 
 from holdfast.run.crashpoints import POINTS
+from tests.support.features import needs
 from tests.support.sshd import end_shared_connections
 from tests.support.waiting import eventually
 
@@ -123,6 +124,37 @@ def test_F3_sshd_and_its_sessions_die_and_the_run_goes_on(submitter, world):
     node.stop()  # what a node has recorded, and was seen, does not change
     seen = submitter.info("a")
     assert (seen["state"], seen["outcome"], seen["exit_code"]) == ("ended", "failed", 5)
+
+
+def test_F3_sessions_are_killed_and_a_wait_goes_on_over_another(submitter, world):
+    node = world.nodes["n1"]
+    script = "read x; exit 5"
+    submitter("run", "--on", "ssh:n1", "-n", "a", "--stdin", "pipe", "sh", "-c", script, expect=0)
+    waiting = submitter.start("wait", "a")
+    eventually(lambda: len(node.commands()) == 1, 60, "it has somebody there")
+    node.kill_sessions()
+    assert submitter.info("a")["state"] == "running"
+    eventually(lambda: len(node.commands()) == 1, 60, "it has somebody there again")
+    submitter("send", "a", "go", expect=0)
+    _, said = waiting.communicate(timeout=90)
+    assert (waiting.returncode, b"waiting for it" in said) == (5, True), said
+
+
+def test_F3_a_power_cut_is_told_as_such_once_the_node_is_back(submitter, world):
+    needs("root")  # to give it another boot id
+    node = world.nodes["n1"]
+    mark = node.user_home / "mark"
+    run = ("run", "--on", "ssh:n1", "-n", "a", "--key", "k", "--json", *counted(mark))
+    first = submitter(*run, expect=0).json["id"]
+    eventually(lambda: starts(mark) == 1, 60)
+    node.cut_power()
+    unknown = submitter.info("a")
+    assert (unknown["state"], unknown["outcome"]) == ("unknown", None)
+    node.start()
+    lost = submitter.info("a")
+    assert (lost["state"], lost["outcome"], lost["loss"]) == ("ended", "lost", "reboot")
+    assert submitter(*run, expect=0).json["id"] == first, "the key has its run"
+    assert starts(mark) == 1
 
 
 def test_F3_a_wrong_host_key_is_no_answer_and_starts_nothing(submitter, world):
@@ -258,30 +290,6 @@ def test_F10_what_is_sent_is_in_no_process_list(submitter, world):
     assert SECRET not in log.read_text()
 
 
-def test_F12_check_names_what_is_wrong_before_a_run_is_placed(submitter, world):
-    fine = submitter("fleet", "check", "ssh:n1", "--json")
-    assert fine.returncode == 0, fine.stdout
-    names = {one["name"]: one["status"] for one in fine.json["findings"]}
-    assert {"ledger", "sessions", "reach", "version", "home", "parent", "oom"} <= names.keys()
-    world.node("n2", sessions=2)
-    world.configure()
-    few = submitter("fleet", "check", "ssh:n2", "--json").json["findings"]
-    sessions = next(one for one in few if one["name"] == "sessions")
-    assert (sessions["status"], "carries" in sessions["says"]) == ("missing", True)
-    node = world.nodes["n1"]
-    node.home.chmod(0o777)
-    home = submitter("fleet", "check", "ssh:n1", "--json")
-    assert home.returncode == 1
-    assert "home" in [one["name"] for one in home.json["findings"] if one["status"] == "fail"]
-    node.home.chmod(0o700)
-    world.configure(command="/nowhere/holdfast")
-    absent = submitter("fleet", "check", "ssh:n1")
-    assert absent.returncode == 1
-    assert "no /nowhere/holdfast" in absent.stdout
-    node.stop()
-    assert submitter("fleet", "check", "ssh:n1").returncode == 1
-
-
 def test_nodes_are_listed_with_what_may_be_active_there(submitter):
     assert submitter("fleet", "nodes", "--json", expect=0).json["nodes"] == []
     submitter("run", "--on", "ssh:n1", "-n", "a", "sleep", "600", expect=0)
@@ -301,3 +309,29 @@ def test_what_a_login_script_prints_is_left_out(submitter, world, noise):
     submitter("wait", "a", expect=0)
     assert submitter("logs", "a", expect=0).stdout == "hi\n"
     assert submitter.info("a")["outcome"] == "succeeded"
+
+
+def test_what_no_node_can_say_has_the_codes_of_the_contract(submitter, world):
+    node = world.nodes["n1"]
+    for name in ("gone", "kept"):
+        submitter("run", "--on", "ssh:n1", "-n", name, "sleep", "600", expect=0)
+    removed = submitter.info("gone")["id"]
+    assert world.on(node, "rm", "--stop", "gone").returncode == 0
+    assert submitter.info("gone")["state"] == "unknown"
+    assert submitter("logs", "gone").returncode == 3
+    waited = submitter("wait", "gone")
+    assert (waited.returncode, "has no record of it" in waited.stderr) == (125, True), waited
+    assert f"give-up {removed}" in waited.stderr
+    kept = submitter.info("kept")["id"]
+    moved = node.folder / "moved"
+    node.home.rename(moved)
+    other = submitter("wait", "--timeout", "2s", "kept")
+    assert (other.returncode, f"give-up {kept}" in other.stderr) == (125, True), other
+    assert submitter("stop", "kept").returncode == 6
+    shutil.rmtree(node.home, ignore_errors=True)
+    moved.rename(node.home)
+    node.stop()
+    assert submitter("wait", "--timeout", "1s", "kept").returncode == 75
+    silent = submitter("result", "kept")
+    assert (silent.returncode, "does not answer" in silent.stderr) == (6, True), silent
+    node.start()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.running import wait_for_events
 from tests.support.waiting import eventually
 
 
@@ -47,7 +48,7 @@ def test_each_cursor_goes_on_exactly_after_its_event(holdfast, runs):
     going = runs.start(["sleep", "600"], name="going")
     for number in range(2):
         _end(runs, "true", name=f"run{number}")
-    eventually(lambda: going.info().workload_resolution is not None)
+    wait_for_events("going", "workload_resolved")
     lines = holdfast("events", expect=0).json_lines
     for place in (0, 1, len(lines) // 2, len(lines) - 1):
         rest = holdfast("events", "--since", lines[place]["cursor"], expect=0).json_lines

@@ -9,6 +9,8 @@ import subprocess
 
 import pytest
 
+from holdfast.manage.processes import look_at_processes
+from holdfast.manage.state import read_facts
 from holdfast.process.identity import ProcessIdentity
 from tests.support.places import sleeper
 from tests.support.records import append_events, rewrite_spec
@@ -56,6 +58,18 @@ def test_a_running_run(holdfast, runs):
     assert page["next"].startswith("holdfast logs -f x | ")
     assert "suspects" not in page
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
+
+
+def test_its_processes_are_told_as_its_json_tells_them_also_before_its_shim_has_looked(runs):
+    run = runs.start(["sleep", "600"], name="x")
+    facts = read_facts(run.directory)
+    unseen = facts.attempt.replace(resolution=None, workload=None)
+    found = look_at_processes(
+        run.directory, facts.replace(attempt=unseen), run.directory.read_spec()
+    )
+    root = facts.attempt.root
+    assert root is not None
+    assert {one.token: one.role.value for one in found.members}[root.token] == "workload"
 
 
 @pytest.mark.parametrize("kind", ["id", "prefix", "name", "other case"])

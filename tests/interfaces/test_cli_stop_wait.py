@@ -7,11 +7,18 @@ import os
 import re
 import signal
 import subprocess
-import time
 
 import pytest
 
-from tests.support.running import ended, info_of, is_alive, stop, wait_for_output, workload_pid
+from tests.support.running import (
+    ended,
+    events_of,
+    info_of,
+    is_alive,
+    stop,
+    wait_for_output,
+    workload_pid,
+)
 from tests.support.waiting import eventually
 
 STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
@@ -55,9 +62,13 @@ def test_several_runs_are_stopped_at_once(holdfast):
     for name in names:
         holdfast("run", "-n", name, "bash", "-c", STUBBORN, expect=0)
         wait_for_output(name, b"ready")
-    began = time.monotonic()
-    done = holdfast("stop", "--grace", "4", *names, expect=0)
-    assert time.monotonic() - began < 12  # one after the other would be over 12
+    done = holdfast("stop", "--grace", "2", *names, expect=0)
+    begun, over = (
+        [event["boottime"] for name in names for event in events_of(name, kind)]
+        for kind in ("stop_begun", "ended")
+    )
+    assert len(begun) == len(over) == len(names)
+    assert max(begun) < min(over)
     assert [line.split()[0] for line in done.stdout.splitlines()] == names
     assert len({line.index("stopped") for line in done.stdout.splitlines()}) == 1
 
@@ -177,6 +188,15 @@ def test_wait_gives_up_when_the_time_is_up(holdfast):
     document = holdfast("--json", "wait", "--timeout", "9", "a", expect=143).json
     assert document["timed_out"] is False
     assert holdfast("wait", "nosuch").returncode == 3
+
+
+def test_wait_for_one_of_them_says_when_none_did(holdfast):
+    holdfast("run", "-n", "a", "sleep", "600", expect=0)
+    for option, also in (("--any", ""), ("--attention", " or needs a person")):
+        done = holdfast("wait", option, "a", "--timeout", "0", expect=75)
+        said = f"the time is up: none has ended{also}\n"
+        assert (done.stdout, done.stderr) == ("", said)
+    stop(holdfast, "a")
 
 
 def test_an_interrupted_wait_stops_no_run(holdfast):

@@ -5,43 +5,26 @@ from __future__ import annotations
 import pytest
 
 from tests.support.mcp_client import beside
+from tests.support.mcp_scenes import others_are_not_there
 from tests.support.running import wait_for_output
 
 OURS = {"team": "a"}
-# Of every tool that takes a run.
-ABOUT_ONE = ("run_status", "run_output", "wait_run", "stop_run", "run_result", "resume_run")
 
 
 @pytest.fixture
 def theirs(runs):
     """A run of another team that is going on."""
-    return runs.start(["sleep", "60"], name="theirs", tags={"team": "b"}, key="deploy")
+    return runs.start(["sleep", "600"], name="theirs", tags={"team": "b"}, key="deploy")
 
 
 def test_M4_a_run_of_others_is_as_one_that_does_not_exist(runs, theirs):
-    ours = runs.start(["sleep", "60"], name="ours", tags=OURS)
-
-    async def play(call):
-        listed = await call.done("list_runs", since="all")
-        assert [one["id"] for one in listed["runs"]] == [ours.id]
-        assert (await call("list_runs", tags={"team": "b"})).code == "invalid-option"
-        for reference in ("theirs", "THEIRS", theirs.id, theirs.id[:12], theirs.id[:-1]):
-            for tool in ABOUT_ONE:
-                refused = await call(tool, run=reference)
-                assert refused.code == "run-not-found", (tool, reference)
-                gone = await call(tool, run="x" * len(reference))
-                same = gone.text.replace("x" * len(reference), reference)
-                assert refused.text == same, "it reads as of any run that is not there"
-            sent = await call("send_to_run", run=reference, text="x")
-            assert sent.code == "run-not-found"
-        assert (await call.done("run_status", run=ours.id[:-1]))["run"]["name"] == "ours"
-
-    beside(play, tags=OURS)
+    ours = runs.start(["sleep", "600"], name="ours", tags=OURS)
+    beside(lambda call: others_are_not_there(call, ours, theirs), tags=OURS)
     assert theirs.info().state == "running"
 
 
 def test_M4_the_beginning_of_ids_counts_among_ours_alone(runs, theirs):
-    ours = runs.start(["sleep", "60"], name="ours", tags=OURS)
+    ours = runs.start(["sleep", "600"], name="ours", tags=OURS)
     length = next(n for n in range(21) if ours.id[: n + 1] != theirs.id[: n + 1])
     shared = ours.id[:length]
     assert len(shared) >= 4, "ids begin with their time"
@@ -54,10 +37,10 @@ def test_M4_the_beginning_of_ids_counts_among_ours_alone(runs, theirs):
 
 def test_M4_keys_names_and_after_of_others_are_not_told(runs, theirs):
     async def play(call):
-        started = await call.done("start_run", command=["sleep", "60"], key="deploy", name="mine")
+        started = await call.done("start_run", command=["sleep", "600"], key="deploy", name="mine")
         assert started["run"]["id"] != theirs.id
         assert started["run"]["tags"] == OURS
-        again = await call.done("start_run", command=["sleep", "60"], key="deploy")
+        again = await call.done("start_run", command=["sleep", "600"], key="deploy")
         assert again["run"]["id"] == started["run"]["id"]
         taken = await call("start_run", command=["true"], name="theirs")
         assert taken.code == "refused"
@@ -87,8 +70,8 @@ def test_M4_a_name_of_an_ended_run_of_others_stays_theirs(runs, theirs):
 
 
 def test_M4_queues_show_how_many_others_there_are_and_no_more(runs):
-    hold = runs.start(["sleep", "60"], name="first", queue="q", tags={"team": "b"})
-    mine = runs.start(["sleep", "60"], name="second", queue="q", tags=OURS)
+    hold = runs.start(["sleep", "600"], name="first", queue="q", tags={"team": "b"})
+    mine = runs.start(["sleep", "600"], name="second", queue="q", tags=OURS)
 
     async def play(call):
         return await call.done("queue_status")
@@ -101,7 +84,7 @@ def test_M4_queues_show_how_many_others_there_are_and_no_more(runs):
 
 @pytest.mark.filterwarnings("ignore:resources/subscribe is removed")
 def test_M4_resources_of_others_are_not_there(runs, theirs):
-    runs.start(["sleep", "60"], name="ours", tags=OURS)
+    runs.start(["sleep", "600"], name="ours", tags=OURS)
 
     async def play(call):
         listed = (await call.client.list_resources()).resources

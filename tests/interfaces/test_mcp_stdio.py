@@ -16,14 +16,38 @@ from mcp import MCPError
 from holdfast.mcp import acting
 from holdfast.mcp import server as mcp_server
 from holdfast.mcp.tools import BY_NAME
+from tests.support import pretend_claude
 from tests.support.mcp_client import MODERN, MODES, beside, over_stdio
+from tests.support.mcp_scenes import every_refusal, every_tool, others_are_not_there
 from tests.support.running import info_of, wait_for, wait_for_output
 from tests.support.waiting import wait_until_reaped
 
 
+@pytest.mark.usefixtures("runs")
+def test_M1_every_tool_as_a_process(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    claude = pretend_claude.install(tmp_path)
+    denied = over_stdio(lambda call: every_tool(call, claude), "--allow-actions")
+    assert "in no run" in denied
+
+
+def test_M1_every_refusal_as_a_process(runs):
+    runs.start(["sleep", "600"], name="sleeper")
+    over_stdio(every_refusal, "--allow-actions", mode=MODERN)
+    assert [one.name for one in runs.list()] == ["sleeper"], "nothing was started"
+
+
+def test_M4_the_scope_of_the_command_line(runs):
+    theirs = runs.start(["sleep", "600"], name="theirs", tags={"team": "b"})
+    ours = runs.start(["sleep", "600"], name="ours", tags={"team": "a"})
+    words = ("--allow-actions", "--tag", "team=a")
+    over_stdio(lambda call: others_are_not_there(call, ours, theirs), *words)
+    assert theirs.info().state == "running"
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_progress_is_told_while_a_run_is_awaited_and_to_give_up_stops_nothing(runs, mode):
-    runs.start(["sleep", "60"], name="sleeper")
+    runs.start(["sleep", "600"], name="sleeper")
     told = []
 
     async def play(call):
@@ -101,7 +125,7 @@ def test_M2_no_call_takes_longer_than_clients_wait(runs, monkeypatch):
     longest = BY_NAME["wait_run"].takes["properties"]["seconds"]["maximum"]
     assert longest < mcp_server.MOST_SECONDS <= 50
     monkeypatch.setattr(mcp_server, "MOST_SECONDS", 0.2)
-    runs.start(["sleep", "60"], name="sleeper")
+    runs.start(["sleep", "600"], name="sleeper")
 
     async def play(call):
         return await call("wait_run", run="sleeper")
@@ -128,7 +152,7 @@ def test_M2_a_stop_that_takes_longer_says_that_it_goes_on(runs, monkeypatch):
 
 def test_it_ends_when_its_client_does_and_runs_live_on(runs):
     async def play(call):
-        await call.done("start_run", command=["sleep", "60"], name="a")
+        await call.done("start_run", command=["sleep", "600"], name="a")
         return runs.get("a").directory.read_spec().launcher["pid"]
 
     server = over_stdio(play, "--allow-actions", mode=MODERN)
@@ -162,6 +186,7 @@ def test_print_config_is_what_each_agent_reads(holdfast):
         (("--json",), "has no JSON form"),
         (("--tag", "team"), "is not K=V"),
         (("--tag", "=a"), "is not K=V"),
+        (("--tag", "team=a", "--tag", "team=b"), "team can't be a and b"),
         (("--print-config", "emacs"), "is none of claude, codex, gemini"),
         (("--approve-only", "--allow-actions"), "--approve-only offers nothing"),
     ],
@@ -169,6 +194,14 @@ def test_print_config_is_what_each_agent_reads(holdfast):
 def test_wrong_use_is_refused(holdfast, words, says):
     refused = holdfast("mcp", *words, expect=2)
     assert says in refused.stdout + refused.stderr
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+def test_with_nobody_to_speak_to_it_is_wrong_use(holdfast, closed):
+    words = ["sh", "-c", f'exec "$@" {closed}', "sh", *holdfast.argv("mcp")]
+    done = subprocess.run(words, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "one of them is closed" in done.stderr
 
 
 def test_without_the_sdk_it_says_what_to_install(holdfast, tmp_path):

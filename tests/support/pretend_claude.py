@@ -28,10 +28,10 @@ from pathlib import Path
 TOKENS_IN, TOKENS_OUT, COST = 1000, 50, 0.01
 
 
-def install(directory: Path) -> str:
+def install(directory: Path, python: str = sys.executable) -> str:
     """A `claude` in that directory; its path."""
     program = directory / "claude"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{__file__}" "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec "{python}" "{__file__}" "$@"\n')
     program.chmod(0o755)
     return str(program)
 

@@ -16,7 +16,7 @@ def kill_shim(run: Run) -> ProcessIdentity:
     assert document is not None
     shim = ProcessIdentity.from_json(document)
     assert send_signal(shim, signal.SIGKILL).delivered
-    assert shim.wait(10)
+    assert shim.wait(60)
     return shim
 
 
@@ -26,7 +26,7 @@ def kill_workload(run: Run) -> ProcessIdentity:
     assert document is not None
     workload = ProcessIdentity.from_json(document)
     assert send_signal(workload, signal.SIGKILL).delivered
-    assert workload.wait(10)
+    assert workload.wait(60)
     # Until it is reaped, by whoever is its parent now, the zombie tells how it ended.
     wait_until_reaped(workload.pid)
     return workload

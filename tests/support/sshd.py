@@ -13,15 +13,17 @@ import signal
 import socket
 import subprocess
 import sys
+import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support.kernel_lab import ROOT, python_for
+from tests.support.kernel_lab import BOOT_ID, ROOT, python_for
 from tests.support.waiting import eventually
 
 SSHD = "/usr/sbin/sshd"
 _CONFIG = """\
 Port {port}
-ListenAddress 127.0.0.1
+ListenAddress {address}
 HostKey {folder}/host_key
 AuthorizedKeysFile {folder}/authorized_keys
 PidFile none
@@ -46,6 +48,7 @@ program()
 _IN_FOLDER = (
     'mount --bind "$0/passwd" /etc/passwd && mount --bind "$0/group" /etc/group && exec "$@"'
 )
+_AFTER_POWER_CUT = f'mount --bind "$0/boot_id" {BOOT_ID} && exec "$@"'
 
 
 def as_user(uid: int) -> list[str]:
@@ -66,14 +69,24 @@ class Node:
     """One sshd and what a submitter needs to get there."""
 
     def __init__(
-        self, folder: Path, *, uid: int, sessions: int = 10, env: dict[str, str] | None = None
+        self,
+        folder: Path,
+        *,
+        uid: int,
+        sessions: int = 10,
+        env: dict[str, str] | None = None,
+        address: str = "127.0.0.1",
+        inside: Sequence[str] = (),
     ) -> None:
+        """`inside`: what makes a command run on another machine, which has that address."""
         self.folder = folder
         self.uid = uid
         self.home = folder / "home"
         self.program = folder / "holdfast"
         self.user_home = folder / "user"
         self.port = _free_port()
+        self.address = address
+        self._inside = inside
         self._sessions = sessions
         self._sshd: subprocess.Popen[bytes] | None = None
         self._lay_out(env or {})
@@ -88,7 +101,7 @@ class Node:
             subprocess.run(made, check=True)
         shutil.copy(folder / "user_key.pub", folder / "authorized_keys")
         kind, key = (folder / "host_key.pub").read_text().split()[:2]
-        (folder / "known_hosts").write_text(f"[127.0.0.1]:{self.port} {kind} {key}\n")
+        (folder / "known_hosts").write_text(f"[{self.address}]:{self.port} {kind} {key}\n")
         entry = f"tester:x:{self.uid}:{self.uid}::{self.user_home}:/bin/sh\n"
         (folder / "passwd").write_text(f"root:x:0:0::/root:/bin/sh\n{entry}")
         (folder / "group").write_text(f"root:x:0:\ntester:x:{self.uid}:\n")
@@ -108,7 +121,11 @@ class Node:
         }
         shown = " ".join(f'{name}="{value}"' for name, value in environment.items())
         config = _CONFIG.format(
-            port=self.port, folder=self.folder, environment=shown, sessions=self._sessions
+            port=self.port,
+            address=self.address,
+            folder=self.folder,
+            environment=shown,
+            sessions=self._sessions,
         )
         (self.folder / "sshd_config").write_text(config)
 
@@ -120,12 +137,15 @@ class Node:
             if self.uid != 0:
                 unshared = ["unshare", "--mount", "sh", "-c", _IN_FOLDER, str(self.folder)]
                 command = [*unshared, *as_user(self.uid), *command]
+            if (self.folder / "boot_id").exists():
+                booted = ["unshare", "--mount", "sh", "-c", _AFTER_POWER_CUT, str(self.folder)]
+                command = [*booted, *command]
         with open(self.folder / "sshd.log", "ab") as log:
-            self._sshd = subprocess.Popen(command, stderr=log)
+            self._sshd = subprocess.Popen([*self._inside, *command], stderr=log)
         eventually(self._listens, 60, "sshd listens")
 
     def _listens(self) -> bool:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
+        with contextlib.suppress(OSError), socket.create_connection((self.address, self.port), 1):
             return True
         return False
 
@@ -139,13 +159,27 @@ class Node:
         if self._sshd is None:
             return
         self._sshd.send_signal(signal.SIGSTOP)  # no session comes after the look
-        sessions = [pid for pid, line in _descendants(self._sshd.pid) if line.startswith("sshd")]
+        sessions = self._session_pids()
         self._sshd.kill()
-        for pid in sessions:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        _kill(sessions)
         self._sshd.wait()
         self._sshd = None
+
+    def kill_sessions(self) -> None:
+        """End every session; the daemon listens on."""
+        _kill(self._session_pids())
+
+    def _session_pids(self) -> list[int]:
+        found = [] if self._sshd is None else _descendants(self._sshd.pid)
+        return [pid for pid, line in found if line.startswith("sshd")]
+
+    def cut_power(self) -> None:
+        """End the daemon, every session and every run; at the next start it is another boot."""
+        self.stop()
+        tag = f"HOLDFAST_HOME={self.home}".encode()
+        found = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+        _kill([pid for pid in found if tag in _environment_of(pid)])
+        (self.folder / "boot_id").write_text(f"{uuid.uuid4()}\n")
 
     @property
     def ssh_options(self) -> list[str]:
@@ -159,7 +193,7 @@ class Node:
     def table(self, name: str, **more: str) -> str:
         """Its table of config.toml."""
         options = ", ".join(f'"{word}"' for word in self.ssh_options)
-        rows = {"host": "127.0.0.1", "command": str(self.program), "answer": "60s", **more}
+        rows = {"host": self.address, "command": str(self.program), "answer": "60s", **more}
         lines = [f"[fleet.engine.{name}]", 'kind = "ssh"', f"options = [{options}]"]
         lines += [f'{key} = "{value}"' for key, value in rows.items()]
         return "\n".join(lines) + "\n"
@@ -170,6 +204,18 @@ def end_shared_connections(folder: Path) -> None:
     for path in folder.iterdir() if folder.is_dir() else ():
         command = ["ssh", "-F", "none", "-o", f"ControlPath={path}", "-O", "exit", "nowhere"]
         subprocess.run(command, check=False, capture_output=True, timeout=30)
+
+
+def _kill(pids: Sequence[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _environment_of(pid: int) -> list[bytes]:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return []
 
 
 def _descendants(pid: int) -> list[tuple[int, str]]:

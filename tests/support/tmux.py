@@ -71,6 +71,11 @@ class Tmux:
         except AssertionError:
             raise AssertionError(f"no {text!r} on the screen:\n{self.screen()}") from None
 
+    def wait_until_gone(self, text: str) -> None:
+        """Until the text is on the screen no more."""
+        look = lambda: text not in self.screen()  # noqa: E731
+        eventually(look, SECONDS, f"{text} is gone", watching=lambda: [self._output.name])
+
     def run(self, holdfast: CommandLine, *words: object) -> None:
         """Type a command line of ours on an empty screen."""
         self.type("clear", enter=True)

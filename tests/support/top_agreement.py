@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 from tests.support.cli import CommandLine
 
-_ROW = re.compile(r"^[+ ][!x?*$>. ] (\S+) +(\S+)", re.MULTILINE)
+_ROW = re.compile(r"^[+ ]([!x?*$>. ]) (\S+) +(\S+)", re.MULTILINE)
 
 
 def shown_rows(screen: str) -> dict[str, str]:
-    """Of each run on the screen its state, or its outcome once it has ended."""
-    return {name: word for name, word in _ROW.findall(screen) if not name.startswith("NAME")}
+    """Of each run on the screen its state, or outcome once it has ended; and whether it asks."""
+    found = [one for one in _ROW.findall(screen) if not one[1].startswith("NAME")]
+    return {name: f"{word}, asks" if sign == "!" else word for sign, name, word in found}
 
 
 def listed_rows(holdfast: CommandLine) -> dict[str, tuple[str, object]]:
-    """The same by `ls --json`, and which shim has it: a run that was orphaned and adopted between
-    two looks has another one."""
+    """The same by `ls --json`, which shim has it, and what it asks: a run that was orphaned and
+    adopted between two looks has another shim, one that was answered asks something else."""
     runs = json.loads(holdfast("ls", "--json", expect=0).stdout)["runs"]
-    shims = {one["id"]: (one["shim"] or {}).get("token") for one in runs}
-    return {one["name"]: (one["outcome"] or one["state"], shims[one["id"]]) for one in runs}
+    return {one["name"]: (_word(one), _between(one)) for one in runs}
+
+
+def _between(run: dict[str, Any]) -> object:
+    return (run["shim"] or {}).get("token"), json.dumps(run["attention"])
+
+
+def _word(run: dict[str, Any]) -> str:
+    word = str(run["outcome"] or run["state"])
+    return word if run["attention"] is None else f"{word}, asks"
 
 
 def disagreements(

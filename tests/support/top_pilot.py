@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import functools
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
 
 from holdfast.manage.runs import Runs
 from holdfast.tui.acting import ActingScreen
@@ -26,8 +29,6 @@ class TopPilot:
 
     async def until(self, holds: Callable[[], object], why: str) -> None:
         """Until that holds; what is on the screen is told when it does not."""
-        import asyncio
-
         ends = time.monotonic() + SECONDS
         while not holds():
             if time.monotonic() > ends:
@@ -57,6 +58,13 @@ class TopPilot:
 
         await self.until(is_known, f"the run {name} is known")
 
+    async def dialog(self, kind: type) -> None:
+        await self.until(lambda: isinstance(self.app.screen, kind), f"{kind.__name__} is shown")
+
+    def names(self) -> list[str]:
+        """Of the runs that are shown, in their order."""
+        return [self.app.board.rows[one].name for one in self.app.board.ids]
+
     @property
     def acting(self) -> ActingScreen:
         """The screen on top, on which runs can be acted on."""
@@ -78,13 +86,24 @@ class TopPilot:
         return {text for text, look in said if look == "off" and not text.startswith(" ")}
 
 
+def in_top(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """For a test that is a coroutine; its first argument is the library's runs."""
+
+    @functools.wraps(test)
+    def run(runs: Runs, *given: Any, **named: Any) -> None:
+        asyncio.run(test(runs, *given, **named))
+
+    return run
+
+
 @contextlib.asynccontextmanager
 async def top_of(
-    runs: Runs, size: tuple[int, int] = (100, 30), *, window: str | None = "24h"
+    runs: Runs, size: tuple[int, int] = (100, 30), *, window: str | None = "24h", wait: bool = True
 ) -> AsyncIterator[TopPilot]:
-    """The screen of those runs, once all of them were read."""
+    """The screen of those runs; `wait`: once all of them were read."""
     app = TopApp(runs, window=window)
     async with app.run_test(size=size) as pilot:
         top = TopPilot(app, pilot.press)
-        await top.until(lambda: app.is_whole, "all runs were read")
+        if wait:
+            await top.until(lambda: app.is_whole, "all runs were read")
         yield top

@@ -187,6 +187,28 @@ def test_A8_the_hook_program_never_fails_the_agent(tmp_path, said):
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
+def test_a_report_waits_for_a_shim_that_is_late(tmp_path):
+    """Who has left before it is heard can't be proven to be of the run: its report is lost."""
+    (tmp_path / "runs" / "x").mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX) as shim:
+        shim.bind(str(tmp_path / "runs" / "x" / "control"))
+        shim.listen()
+        environment = {"HOLDFAST_RUN_ID": "x", "HOLDFAST_HOME": str(tmp_path)}
+        command = [sys.executable, "-I", "-S", PROGRAM]
+        hook = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
+        assert hook.stdin is not None
+        hook.stdin.write(b"{}")
+        hook.stdin.close()
+        connection, _ = shim.accept()
+        with connection:
+            assert b'"hook"' in connection.recv(4096)
+            connection.settimeout(3.0)  # how late is what is tested; it hangs up when it leaves
+            with pytest.raises(TimeoutError):
+                connection.recv(4096)
+            connection.sendall(b'{"ok":true}\n')
+            assert hook.wait(60) == 0
+
+
 def test_A8_a_long_question_is_shown_whole(holdfast, talker):
     start_talk(holdfast, talker)
     say(holdfast, f"ask true {'x' * 3000}")

@@ -236,6 +236,9 @@ def test_L12_the_same_key_is_one_run_also_at_once_and_after_the_end(holdfast, tm
     assert holdfast("-q", *other_words, expect=0).stderr == ""
     assert (tmp_path / "started").read_text() == "x\n"
     other = holdfast("--json", "run", "--key", "job 2/2", "true", expect=0).json
+    unset = holdfast("run", "--key", "", "true", expect=2)
+    assert "it is empty" in unset.stderr
+    assert "it is empty" in holdfast("run", "--key", "", "--batch", "-", expect=2).stderr
     assert other["id"] != first.id
     ended(other["name"])
 

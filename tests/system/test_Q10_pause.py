@@ -12,11 +12,12 @@ import pytest
 
 from holdfast.errors import Refused
 from holdfast.process import procfs
+from holdfast.process.identity import ProcessIdentity
 from holdfast.process.procfs import ProcessState
 from holdfast.run.facts import State
 from holdfast.run.outcomes import Outcome
 from tests.support.recovering import gated, kill_shim, known, recovered
-from tests.support.running import events_of, run_of, wait_for, wait_for_events
+from tests.support.running import events_of, root_pid, run_of, wait_for, wait_for_events
 from tests.support.waiting import eventually, open_for_reader
 
 # A workload, a child of its own, and one that has left session and parent behind.
@@ -164,9 +165,15 @@ def test_Q10_the_shim_of_a_run_inside_that_was_met_before_the_run_is_not_stopped
     inner = " ".join(map(str, holdfast.argv("run", "-n", "inner", "sleep", "1000")))
     runs.start(["sh", "-c", f"{held} {inner}; sleep 1000"], name="outer", sample_interval=0.1)
     hold = open_for_reader(fifo)
-    launchers = 2  # the command line, and the shim that it has forked ahead
     seen = lambda: {m["token"] for e in events_of("outer", "members_seen") for m in e["members"]}  # noqa: E731
-    eventually(lambda: len(seen()) > launchers, why="the outer shim has met both")
+
+    def has_met_the_shim() -> bool:
+        """Which was forked ahead, by one that made a session for it and has ended."""
+        stats = [procfs.stat_or_none(ProcessIdentity.parse(token).pid) for token in seen()]
+        sessions = {stat.session for stat in stats if stat and stat.session != stat.pid}
+        return bool(sessions - {os.getsid(root_pid("outer"))})
+
+    eventually(has_met_the_shim)
     os.close(hold)
     wait_for("inner", lambda info: info.state is State.RUNNING and info.workload)
     assert known("inner").shim["token"] in seen()

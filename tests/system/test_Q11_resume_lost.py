@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tests.support.kernel_lab import run_in
 from tests.support.pretend_claude import install, quota
 from tests.support.recovering import kill, kill_shim, shim_is_dead
 from tests.support.running import info_of, wait_for
+from tests.support.waiting import eventually
 from tests.system import lost_scenes
 from tests.system.test_D3_reboot import AFTER_REBOOT
 
@@ -153,6 +155,25 @@ def test_Q11_one_that_somebody_has_resumed_is_not_resumed_again(started, holdfas
     running = wait_for("a", lambda info: info if info.state == "ended" else None)
     assert running.resumed_from == lost.id
     assert recovered(tmp_path)["told"] == [[]]
+
+
+def test_Q11_one_that_was_resumed_under_a_smaller_id_is_not_resumed_again(
+    started, holdfast, tmp_path
+):
+    """Ids of one second sort by chance, and after a reboot the clock may be behind."""
+    started("a")
+    [lost] = go_down("a")
+    told(tmp_path)
+    holdfast("resume", "a", "two", expect=0)
+    resumed = wait_for("a", lambda info: info if info.state == "ended" else None)
+    eventually(lambda: resumed.id not in Runs().home.run_ids(active=True))
+    smaller = "00" + resumed.id[2:]
+    directory = Runs().home.runs_path + "/"
+    os.rename(directory + resumed.id, directory + smaller)
+    spec = Path(directory, smaller, "spec.json")
+    spec.write_text(spec.read_text().replace(resumed.id, smaller))
+    assert recovered(tmp_path)["told"] == [[]]
+    assert {info.id for info in Runs().list()} == {smaller, lost.id}
 
 
 def test_Q11_one_that_waited_for_its_quota_goes_on_when_that_is_back(holdfast, claude, tmp_path):

@@ -14,7 +14,9 @@ from tests.support.running import (
     events_of,
     info_of,
     limit_descriptors,
+    loaded_shim,
     wait_for,
+    wait_for_events,
     wait_for_output,
 )
 from tests.system import blind_scenes
@@ -88,7 +90,8 @@ def test_without_descriptors_a_run_that_writes_goes_on(holdfast, tmp_path):
     options = ["--idle-timeout", IDLE_SECONDS, "--done-when", "fin+", "--drain", "0"]
     words = ["sh", "-c", "; ".join([*parts, "exec sleep 600"])]
     holdfast("run", "-n", "a", *options, "--grace", "0", *words, expect=0)
-    wait_for("a", lambda info: info.workload, why="it has looked")
+    wait_for_events("a", "workload_resolved", why="its shim has looked")
+    loaded_shim("a")
     limit_descriptors("a", 3)
     begin.touch()
     wait_for_output("a", b"steady", timeout=60)

@@ -17,7 +17,7 @@ from tests.support.running import (
     is_alive,
     loaded_shim,
     run_of,
-    wait_for,
+    wait_for_events,
     workload_pid,
 )
 from tests.support.waiting import eventually, wait_for_exit
@@ -60,7 +60,7 @@ def _exhausted(pid: int) -> Iterator[list[socket.socket]]:
 
 def _start(holdfast) -> int:
     holdfast("run", "-n", "a", "--sample-interval", "0", "sleep", "600", expect=0)
-    wait_for("a", lambda info: info.workload_resolution == "direct", why="it has looked")
+    wait_for_events("a", "workload_resolved", why="its shim has looked")
     return loaded_shim("a")
 
 

@@ -141,7 +141,7 @@ def test_I9_live_container_is_found_and_signalled_from_the_host(user: str) -> No
         look = inside.look()
         assert (str(look.verdict), str(look.proof)) == ("SAME", "pidfd inode")
         assert str(send_signal(inside, signal.SIGTERM).fate) == "delivered"
-        assert inside.wait(timeout=10)
+        assert inside.wait(timeout=60)
 
 
 def test_I9_sibling_container_can_not_be_told_from_a_gone_one() -> None:

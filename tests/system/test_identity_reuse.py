@@ -99,6 +99,7 @@ def test_I1_process_whose_first_thread_has_ended_is_alive(user: str) -> None:
     assert facts["ended_by"] == 15
 
 
+@pytest.mark.timeout(400)  # thousands of forks: minutes on a machine with other work
 @each_user
 def test_I2_bench_of_forced_reuse_never_hits_a_stranger(user: str) -> None:
     """The same attack on os.kill hits every time: the bench has teeth."""

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 import pytest
 
 from holdfast.run.directory import RunDirectory
-from tests.support.running import info_of, run_of
+from tests.support.running import info_of, run_of, wait_for_events
 from tests.support.shims import kill_shim
 from tests.support.waiting import eventually
 
@@ -95,7 +95,7 @@ def _read(fd: int) -> bytes:
 @pytest.fixture
 def running(holdfast) -> RunDirectory:
     holdfast("run", "-n", "a", "sleep", "600", expect=0)
-    eventually(lambda: info_of("a").workload_resolution == "direct", why="its workload is known")
+    wait_for_events("a", "workload_resolved", why="its shim has looked")
     directory: RunDirectory = run_of("a").directory
     return directory
 

@@ -17,7 +17,6 @@ from tests.support.running import (
     limit_descriptors,
     loaded_shim,
     run_of,
-    wait_for,
     wait_for_events,
 )
 from tests.support.waiting import eventually
@@ -69,7 +68,8 @@ def _started(holdfast, gate: Path, *words: str) -> None:
     script = gate.with_suffix(".sh")
     script.write_text(until)
     holdfast("run", "-n", "a", "--sample-interval", "0.1", *words, "sh", script, expect=0)
-    wait_for("a", lambda info: info.workload_resolution == "direct", why="it has looked")
+    wait_for_events("a", "workload_resolved", why="its shim has looked")
+    loaded_shim("a")
 
 
 def test_a_shim_records_an_ending_under_a_lowered_limit(holdfast, tmp_path):

@@ -23,7 +23,9 @@ class Lost:
     def __init__(self, holdfast, *options: str, command: tuple[str, ...] = ("sleep", "600")):
         holdfast("run", "-n", "a", *options, *command, expect=0)
         self.run = run_of("a")
-        eventually(lambda: self.run.info().workload, 30)
+        # A reader may tell the workload before its shim has, which notes it in the marker later.
+        noted = self.run.directory.noted_tokens
+        eventually(lambda: len(noted()) == 3, 60, "shim, root and workload are noted")
         self.shim = ProcessIdentity.of(shim_pid("a"))
         self.workload = ProcessIdentity.of(workload_pid("a"))
         self.path = Path(self.run.directory.path)

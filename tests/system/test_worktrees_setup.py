@@ -70,6 +70,15 @@ def test_one_that_fails_is_a_failed_start_and_the_command_never_runs(holdfast, r
     assert repository.worktrees() == []
 
 
+def test_one_that_takes_longer_than_the_run_may_is_stopped(holdfast, repository, tmp_path):
+    setup = f"echo $$ >{tmp_path}/pid; exec sleep 600"
+    command = words(repository, setup, "touch", "ran")
+    said = holdfast(command[0], "--timeout", "1s", *command[1:], expect=125).stderr
+    assert "the setup of its worktree took over 1 s" in said
+    assert ended("a").outcome == "never_started"
+    assert not is_alive(pid_in(tmp_path / "pid"))
+
+
 def test_what_a_failed_setup_leaves_is_stopped(holdfast, repository, tmp_path):
     setup = f"setsid sleep 600 & echo $! >{tmp_path}/pid; sleep 0.1; exit 1"
     holdfast(*words(repository, setup, "true"), expect=125)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import sys
 import time
 
@@ -13,25 +12,16 @@ from holdfast.manage.runs import Runs
 from holdfast.tui.dialogs import AnswerQuestion, AskLine, Confirm, HelpPage, Palette
 from holdfast.tui.list_screen import ListScreen
 from holdfast.tui.page_screens import LogScreen, PageScreen
+from holdfast.tui.text_view import TextView
 from holdfast.tui.verbs import VERBS
 from tests.support.asking import asked, say, start_talk
 from tests.support.history import make_ended, template_of
 from tests.support.pretend_talker import install
 from tests.support.running import info_of, run_of, wait_for, wait_for_output
 from tests.support.shims import kill_shim
-from tests.support.top_pilot import TopPilot, top_of
+from tests.support.top_pilot import TopPilot, in_top, top_of
 
 IGNORES_SIGTERM = "import signal,time; signal.signal(15, signal.SIG_IGN); print('up', flush=True)\n"
-
-
-def in_top(test):
-    """The test is a coroutine that is given the screen's runs."""
-
-    @functools.wraps(test)
-    def run(runs, *given, **named):
-        asyncio.run(test(runs, *given, **named))
-
-    return run
 
 
 @pytest.fixture
@@ -44,14 +34,6 @@ def failed(runs):
     run = runs.start(["sh", "-c", "echo last words; exit 3"], name="failed")
     run.wait(60)
     return run
-
-
-def _names(top: TopPilot) -> list[str]:
-    return [top.app.board.rows[one].name for one in top.app.board.ids]
-
-
-async def _dialog(top: TopPilot, kind: type) -> None:
-    await top.until(lambda: isinstance(top.app.screen, kind), f"{kind.__name__} is shown")
 
 
 @in_top
@@ -75,9 +57,9 @@ async def test_T2_the_cursor_moves_by_every_key_and_stays_with_its_run(runs):
         kept = board.current
         await top.press("o", "n", "o", "n")  # by name, and turned round
         assert board.current == kept
-        assert _names(top)[0] == "template"
+        assert top.names()[0] == "template"
         await top.press("o", "o")
-        assert _names(top)[0] != "template" or board.order.column is None
+        assert top.names()[0] != "template" or board.order.column is None
         await top.press("o", "escape")
         assert board.order.column is None
         await top.press("o", "x")
@@ -90,14 +72,14 @@ async def test_T2_a_filter_narrows_as_it_is_typed_and_esc_takes_it_off(runs):
     async with top_of(runs) as top:
         await top.press("/")
         await top.press(*"state:failed")
-        await top.until(lambda: _names(top) == ["failed"], "only the failed run is shown")
+        await top.until(lambda: top.names() == ["failed"], "only the failed run is shown")
         assert "1 shown" in top.line("state")
         await top.press("enter")
         await top.press("/")
         await top.press(*["backspace"] * 12, *"!fail")
-        await top.until(lambda: _names(top) == ["sleeper"], "only the others are shown")
+        await top.until(lambda: top.names() == ["sleeper"], "only the others are shown")
         await top.press("enter", "escape")
-        assert len(_names(top)) == 2
+        assert len(top.names()) == 2
 
 
 @pytest.mark.usefixtures("sleeper", "failed")
@@ -168,7 +150,7 @@ async def test_T2_s_asks_once_counts_down_and_K_hurries_it(runs):
         await top.press("K")
         await top.says("deaf is not being stopped")
         await top.press("s")
-        await _dialog(top, Confirm)
+        await top.dialog(Confirm)
         assert "stop deaf?" in top.screen()
         await top.press("n")
         await top.says("left as it is")
@@ -221,6 +203,19 @@ async def test_T2_what_is_impossible_is_greyed_and_says_why(runs):
         assert isinstance(top.app.screen, ListScreen)
 
 
+@pytest.mark.usefixtures("sleeper", "failed")
+@in_top
+async def test_T2_a_key_right_after_a_move_is_judged_by_the_run_it_is_about(runs):
+    async with top_of(runs) as top:
+        await top.knows("sleeper")
+        assert top.acting.refusal(VERBS["remove"])
+        top.app.board.move_to(top.names().index("failed"))  # and nothing was read since
+        assert top.acting.refusal(VERBS["remove"]) == ""
+        await top.press("d")
+        await top.dialog(Confirm)
+        assert "remove failed?" in top.screen()
+
+
 @pytest.mark.usefixtures("sleeper")
 @in_top
 async def test_T2_z_pauses_and_goes_on(runs):
@@ -240,11 +235,11 @@ async def test_T2_i_sends_a_line(runs):
     async with top_of(runs) as top:
         await top.knows("cat")
         await top.press("i")
-        await _dialog(top, AskLine)
+        await top.dialog(AskLine)
         await top.press("escape")
         await top.says("left as it is")
         await top.press("i")
-        await _dialog(top, AskLine)
+        await top.dialog(AskLine)
         await top.press(*"hallo", "enter")
         await top.says("sent to cat")
         wait_for_output("cat", b"hallo\n")
@@ -278,7 +273,7 @@ async def test_T2_marked_runs_are_removed_and_archived_after_one_question(runs):
         await top.press("a")
         await top.says("attach is for one run: 3 are marked")
         await top.press("d")
-        await _dialog(top, Confirm)
+        await top.dialog(Confirm)
         assert "remove 3 runs (old-0, old-1, old-2)?" in top.screen()
         await top.press("x")
         await top.says("left as it is")
@@ -324,11 +319,11 @@ async def test_T2_y_and_n_show_the_question_and_answer_it(runs, holdfast, tmp_pa
             assert "y/n answer" in top.line("keys")
             assert "y/n" not in top.greyed()
             await top.press("y")
-            await _dialog(top, AnswerQuestion)
+            await top.dialog(AnswerQuestion)
             await top.press("escape")
             await top.says("a still waits for an answer")
             await top.press("n")
-            await _dialog(top, AnswerQuestion)
+            await top.dialog(AnswerQuestion)
             assert "permission for Bash: touch made" in top.screen()
             await top.press(answer)
             await top.says("approved" if answer == "y" else "denied")
@@ -344,30 +339,56 @@ async def test_T2_the_palette_and_the_help_name_every_command(runs):
     async with top_of(runs, (120, 50)) as top:
         await top.knows("sleeper")
         await top.press("?")
-        await _dialog(top, HelpPage)
-        for words in ("stop its whole tree", "its output, followed", "state:failed", "orphaned"):
+        await top.dialog(HelpPage)
+        for words in ("stop its whole tree", "its output, followed", "state:failed"):
             await top.shows(words)
+        await top.press("pagedown")
+        await top.shows("orphaned: its supervisor is gone")
+        await top.press("pageup")
+        await top.shows("stop its whole tree")
         await top.press("j", "k", "escape")
         await top.press(":")
-        await _dialog(top, Palette)
+        await top.dialog(Palette)
         await top.press(*"attach")
         await top.shows("can't: sleeper has no terminal")
         await top.press("enter")
         await top.says("sleeper has no terminal")
         for command, screen in (("detail", PageScreen), ("help", HelpPage)):
             await top.press(":", *command, "enter")
-            await _dialog(top, screen)
+            await top.dialog(screen)
             await top.press("escape")
         await top.press(":", *"order", "down", "up", "enter")
         await top.says("sort by")
         await top.press("escape", ":", *"filter", "enter")
         await top.press(*"zzz")
-        await top.until(lambda: not _names(top), "nothing fits")
+        await top.until(lambda: not top.names(), "nothing fits")
         await top.press("enter", "s")
         await top.says("there is no run here")
         await top.press("escape", ":", "escape")
         await top.press(":", *"quit", "enter")
         await top.until(lambda: not top.app.is_running, "it has ended")
+
+
+@pytest.mark.usefixtures("sleeper")
+@in_top
+async def test_T3_the_palette_of_a_small_screen_breaks_lines_between_words(runs):
+    async with top_of(runs, (50, 24)) as top:
+        await top.knows("sleeper")
+        await top.press(":")
+        await top.dialog(Palette)
+        view = top.app.screen.query_one(TextView)
+        await top.until(lambda: "evidence first" in _texts(view), "it is drawn")
+        for name in ("detail", "logs", "tree", "charts", "events"):  # whatever is possible
+            assert VERBS[name].help in _texts(view)
+        for _ in range(40):  # the chosen one stays in view, also where it has several lines
+            await top.press("down")
+            shown = view.text.split("\n")[view.scroll_offset.y :][: view.size.height]
+            assert any(line.startswith(">") for line in shown)
+
+
+def _texts(view: TextView) -> str:
+    """What it says, however it is wrapped; a word that is cut stays so."""
+    return " ".join(line[19:].strip() for line in view.text.split("\n"))
 
 
 @in_top
@@ -380,7 +401,7 @@ async def test_T2_leaving_while_something_is_under_way_asks(runs):
         await top.press("s", "y")
         await top.says("SIGKILL in")
         await top.press("q")
-        await _dialog(top, Confirm)
+        await top.dialog(Confirm)
         assert "Still under way: stop deaf" in top.screen()
         await top.press("n")
         assert isinstance(top.app.screen, ListScreen)

@@ -24,8 +24,9 @@ from holdfast.run.facts import State
 from holdfast.run.outcomes import Outcome
 from holdfast.tui import pages
 from holdfast.tui.app import TopApp
+from holdfast.tui.dialogs import AnswerQuestion
+from holdfast.tui.list_screen import ListScreen
 from holdfast.tui.page_screens import LogScreen
-from holdfast.tui.text_view import TextView
 from tests.support.top_pilot import TopPilot
 
 PICTURES = Path(__file__).parents[2] / "docs" / "images" / "top"
@@ -113,6 +114,10 @@ _DETAIL = [
 ]  # fmt: skip
 
 
+_QUESTION = """permission for Bash: git push --force origin main
+  and then: rm -r build"""
+
+
 async def _list(top: TopPilot) -> None:
     await top.shows("fix-412")
 
@@ -123,72 +128,133 @@ async def _detail(top: TopPilot) -> None:
 
 
 async def _logs(top: TopPilot) -> None:
-    names = [top.app.board.rows[one].name for one in top.app.board.ids]
-    await top.press(*["j"] * names.index("web"), "l")
-    await top.until(lambda: isinstance(top.app.screen, LogScreen), "the log is there")
+    await top.press(*["j"] * top.names().index("web"), "l")
+    await top.dialog(LogScreen)
     screen = top.app.screen
     assert isinstance(screen, LogScreen)
-    await top.until(lambda: screen._tail is not None, "it was read")
-    view = screen.query_one(TextView)
-    view.show([((f"[{number:02}] building module {number}", ""),) for number in range(60)])
-    view.add([(("warning: 2 deprecated calls", "warn"),), (("done in 4.2s", "good"),)], 5000)
+    screen.directory = None  # the run is made up: it is not read again
+    await top.until(lambda: not top.app.background._busy, "what was begun is over")
+    screen.view.show([((f"[{number:02}] building module {number}", ""),) for number in range(60)])
+    screen.view.add([(("warning: 2 deprecated calls", "warn"),), (("done in 4.2s", "good"),)], 5000)
     await top.shows("done in 4.2s")
 
 
 async def _confirm(top: TopPilot) -> None:
     await top.press("s")
     await top.shows("stop fix-412?")
-    await top.shows("1 needs you")
+
+
+async def _question(top: TopPilot) -> None:
+    asked = [{"id": f"q{number}", "text": _QUESTION, "is_cut": False} for number in (1, 2)]
+    top.app.push_screen(AnswerQuestion("fix-412", asked))
+    await top.shows("tab the next")
 
 
 async def _help(top: TopPilot) -> None:
     await top.press("?")
     await top.shows("On a run, or")
-    await top.shows("1 needs you")
+    await top.shows("esc back")
+
+
+async def _palette(top: TopPilot) -> None:
+    await top.press(":", *"st")
+    await top.shows("stop its whole tree")
+
+
+async def _fleet(top: TopPilot) -> None:
+    now = time.time()
+    silent = "gpu2 does not answer since 14:02:11; last fact: running at 14:02:09"
+    top.app.board.take(
+        [
+            _row("sweep-1", State.RUNNING, Urgency.RUNNING, created=now - 2.5 * HOUR, node="gpu1",
+                 figures=Figures(790.0, 21 << 30), output=now - 3.5 * MINUTE),
+            _row("sweep-2", State.UNKNOWN, Urgency.UNKNOWN, created=now - 2.5 * HOUR, node="gpu2",
+                 output=now - 12.5 * MINUTE, note=silent),
+            _row("sweep-3", State.QUEUED, Urgency.QUEUED, created=now - 2.5 * HOUR,
+                 node="slurm:gpu", note="Slurm says PENDING"),
+        ],
+        (),
+    )  # fmt: skip
+    top.app._draw()
+    await top.shows("? sweep-2")
+    await top.shows("NODE")
 
 
 Scene = Callable[[TopPilot], Awaitable[None]]
-SCENES: dict[str, tuple[Scene, tuple[str, ...], tuple[str, ...]]] = {
-    "list": (_list, ("120x40", "80x24", "50x20"), ("dark", "light", "plain")),
-    "detail": (_detail, ("120x40", "80x24", "50x20"), ("dark", "light")),
-    "logs": (_logs, ("80x24",), ("dark", "light")),
-    "confirm": (_confirm, ("80x24",), ("dark", "light")),
-    "help": (_help, ("80x24",), ("dark",)),
+SCENES: dict[str, Scene] = {
+    "list": _list,
+    "detail": _detail,
+    "logs": _logs,
+    "confirm": _confirm,
+    "question": _question,
+    "palette": _palette,
+    "help": _help,
+    "fleet": _fleet,  # last: the column of nodes stays
 }
-EVERY = [(name, *one) for name, (_, *many) in SCENES.items()
-         for one in ((size, look) for size in many[0] for look in many[1])]  # fmt: skip
+SETTLE_SECONDS = 10
+LOOKS = {"colour": ("dark", "light"), "plain": ("plain",)}
+EVERY = [(size, look) for size in SIZES for look in LOOKS]
 
 
-async def _take(runs, scene: Scene, size: tuple[int, int], look: str) -> str:
-    app = TopApp(runs, window="24h")
+async def _take(runs, size: tuple[int, int], looks: tuple[str, ...]) -> dict[str, str]:
+    """Every scene in turn, from the list and back to it, each once it looks as it did."""
+    app, made = TopApp(runs, window="24h"), {}
     async with app.run_test(size=size) as pilot:
         top = TopPilot(app, pilot.press)
         await top.until(lambda: app.is_whole, "the model has begun")
-        rows = _rows(time.time())
-        app.board.take(rows, ())
-        app.trends.note(rows)
-        app._draw()
-        await top.shows("needs you")
-        await top.shows("! fix-412")
-        await scene(top)
-        await pilot.pause()
-        strips = app.screen._compositor.render_strips(app.size)
-        return picture(strips, "dark" if look == "plain" else look, size[0])
+        app.trends.note(_rows(time.time()))
+        for name, scene in SCENES.items():
+            app.board.take(_rows(time.time()), ())  # as old as they were
+            app.board.move_to(0)
+            app.say("")
+            app._draw()
+            await top.shows("needs you")
+            await top.shows("! fix-412")
+            await scene(top)
+            made.update(await _settled(app, name, size, looks))
+            while not isinstance(app.screen, ListScreen):
+                await top.press("escape")
+    return made
 
 
-@pytest.mark.parametrize(("name", "size", "look"), EVERY, ids=map("-".join, EVERY))
-def test_T3_a_screen_looks_as_it_did(runs, monkeypatch, name, size, look):
+async def _settled(
+    app: TopApp, name: str, size: tuple[int, int], looks: tuple[str, ...]
+) -> dict[str, str]:
+    """Its pictures: a layout may take several turns of the loop. What never fits is the last."""
+    ends = time.monotonic() + SETTLE_SECONDS
+    while True:
+        app.screen.refresh()  # a dialogue keeps what it first saw of the screen below it
+        await asyncio.sleep(0.05)
+        strips, made = app.screen._compositor.render_strips(app.size), {}
+        for look in looks:
+            palette = "dark" if look == "plain" else look
+            made[f"{name}-{size[0]}x{size[1]}-{look}"] = picture(strips, palette, size[0])
+        if time.monotonic() > ends or all(_kept(one) == text for one, text in made.items()):
+            return made
+
+
+def _kept(name: str) -> str | None:
+    path = PICTURES / f"{name}.svg"
+    return path.read_text() if path.exists() else None
+
+
+@pytest.mark.parametrize(("size", "look"), EVERY, ids=map("-".join, EVERY))
+def test_T3_every_screen_looks_as_it_did(runs, monkeypatch, size, look):
     if look == "plain":
         monkeypatch.setenv("NO_COLOR", "1")
     else:
         monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setitem(pages.PAGES, "detail", lambda *_: _DETAIL)
-    made = asyncio.run(_take(runs, SCENES[name][0], SIZES[size], look))
-    kept = PICTURES / f"{name}-{size}-{look}.svg"
-    if os.environ.get("UPDATE_PICTURES"):
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(made)
-    assert made == kept.read_text(), f"see UPDATE_PICTURES above: {kept}"
+    for name, made in asyncio.run(_take(runs, SIZES[size], LOOKS[look])).items():
+        if os.environ.get("UPDATE_PICTURES"):
+            (PICTURES / f"{name}.svg").write_text(made)
+        assert made == _kept(name), f"see UPDATE_PICTURES above: {name}"
+
+
+def test_there_is_no_picture_that_is_not_drawn():
+    looks = [look for several in LOOKS.values() for look in several]
+    every = {f"{name}-{size}-{look}.svg" for name in SCENES for size in SIZES for look in looks}
+    assert {path.name for path in PICTURES.iterdir()} == every
 
 
 # The screen as an SVG picture, in the colours of a light or a dark terminal.

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.asking import asked, say, start_talk
 from tests.support.features import needs
+from tests.support.pretend_talker import install
 from tests.support.running import run_of, wait_for, wait_for_output
 from tests.support.shims import kill_shim
 from tests.support.tmux import PROMPT, Tmux, tmux
@@ -48,7 +50,10 @@ def _top_pid(window: Tmux) -> int:
 
 
 @pytest.mark.usefixtures("runs")
-def test_T1_the_screen_agrees_with_ls_while_runs_come_change_and_go(holdfast):
+def test_T1_the_screen_agrees_with_ls_while_runs_come_change_and_go(
+    holdfast, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
     with tmux(100, 40) as window:
         _open(window, holdfast)
         holdfast("queue", "set", "q", "--limit", "1", expect=0)
@@ -61,6 +66,11 @@ def test_T1_the_screen_agrees_with_ls_while_runs_come_change_and_go(holdfast):
         wait_for("stalls", lambda info: info.outcome == "stalled")
         _agrees(window, holdfast)
         assert shown_rows(window.screen())["stalls"] == "stalled"
+        start_talk(holdfast, install(tmp_path), "--approve", "ask", name="asks")
+        say(holdfast, "ask true", name="asks")
+        asked(name="asks")
+        _agrees(window, holdfast)
+        assert shown_rows(window.screen())["asks"] == "running, asks"
         kill_shim(run_of("long-0"))
         holdfast("recover", expect=0)
         wait_for("long-0", lambda info: info.state == "running")

@@ -6,6 +6,7 @@ import json
 import os
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,8 +110,8 @@ def roots(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(words_of, "HERE", str(place))
     real = os.stat
 
-    def stat(path: str) -> os.stat_result:
-        found = real(path)
+    def stat(path: str, **how: Any) -> os.stat_result:
+        found = real(path, **how)
         return os.stat_result((found.st_mode & ~0o022, *found[1:4], 0, *found[5:10]))
 
     monkeypatch.setattr(os, "stat", stat)

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.agents import growing_file
 from holdfast.agents import usage as module
 from holdfast.agents.facts import UsageRead
 from holdfast.agents.json_lines import JsonLine, total_at
@@ -211,3 +212,48 @@ def test_of_a_transcript_that_is_there_what_was_written_since_the_start_is_read(
     assert tokens_since("2026-11-15T22:04:50.000000Z") == 111
     assert tokens_since("2026-11-15T22:04:51.500000Z") == 100
     assert tokens_since("2026-11-16T00:00:00.000000Z") is None
+
+
+def cost_state(tokens_in: int, tokens_out: int, cost: float) -> dict[str, Any]:
+    """As claude 2.1.326 ends a transcript: the totals of the session."""
+    figures = {"inputTokens": tokens_in, "outputTokens": tokens_out, "cacheReadInputTokens": 0}
+    return {"type": "cost-state", "modelUsage": {"m": figures}, "totalCostUSD": cost}
+
+
+def resumed(path: Path, *records: dict[str, Any]) -> UsageMeter:
+    """The meter of a process that goes on with a session of which these records were written."""
+    lines = [json.dumps(record) for record in records]
+    path.write_text("".join(f"{line}\n" for line in lines))
+    meter = UsageMeter(CLAUDE, (*STREAM, "--resume", "s"))
+    TranscriptReader(CLAUDE, str(path), STREAM, meter=meter, starts={"": path.stat().st_size})
+    return meter
+
+
+def totals(meter: UsageMeter, *records: dict[str, Any]) -> tuple[Any, ...]:
+    for record in records:
+        meter.take(JsonLine(json.dumps(record).encode()), STDOUT)
+    total = meter.total()
+    return total.tokens_in, total.tokens_out, total.cost_usd
+
+
+def test_an_agent_that_counts_on_from_a_resumed_session_is_told_by_what_it_added(tmp_path: Path):
+    earlier = [cost_state(500, 5, 0.1), message("m1", 10, 14), cost_state(1010, 14, 0.3)]
+    meter = resumed(tmp_path / "t", *earlier, message("m2", 5, 7))
+    assert totals(meter, result(1015, 21, 0.4)) == (5, 7, 0.1)
+    assert totals(meter, result(1030, 30, 0.5)) == (20, 16, 0.2), "of the process, turn by turn"
+
+
+def test_an_agent_that_counts_from_nothing_is_taken_at_its_word(tmp_path: Path):
+    """A session of a newer version, resumed by one that keeps no totals."""
+    meter = resumed(tmp_path / "t", cost_state(1010, 14, 0.3))
+    assert totals(meter, result(5, 7, 0.01)) == (5, 7, 0.01)
+
+
+def test_the_totals_before_are_found_far_back_and_over_the_edges_of_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(growing_file, "_LOOK_BACK_BYTES", 100)
+    many = [message(f"m{number}", 1, 1) for number in range(50)]
+    meter = resumed(tmp_path / "t", cost_state(1000, 10, 0.25), *many)
+    assert totals(meter, result(1007, 17, 0.5)) == (7, 7, 0.25)
+    monkeypatch.setattr(growing_file, "_MOST_LOOKED_BACK", 500)
+    meter = resumed(tmp_path / "t", cost_state(1000, 10, 0.25), *many)
+    assert totals(meter, result(1007, 17, 0.5)) == (1007, 17, 0.5), "no further than that"

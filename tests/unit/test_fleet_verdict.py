@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from holdfast.cli.text.ending_text import reason
 from holdfast.fleet.ledger import LastLook
 from holdfast.fleet.placement import EngineView, Placement
 from holdfast.fleet.remote_info import info_of
 from holdfast.fleet.verdict import NodeLook, Sight, VerdictSource, judge
+from holdfast.manage.words.reasons import why
+from holdfast.manage.words.views import note
 from holdfast.run.facts import State
 from holdfast.run.outcomes import Outcome
 
@@ -120,6 +123,16 @@ def test_no_ending_is_invented_whatever_is_at_hand():
         if info.outcome is not None:
             assert (info.outcome, info.vouched) == (Outcome.LOST, True)
             assert sight.placement.given_up is not None
+
+
+def test_a_given_up_run_is_told_as_a_person_s_word_and_nothing_of_its_processes():
+    process = {"pid": 25572, "comm": "sh", "verdict": "SAME"}
+    seen = last("running", workload=process, duration_seconds=3.0)
+    sight = Sight(placement(given_up={"by": "me", "at": AT}), NodeLook.SILENT, "cut", last=seen)
+    info = info_of(sight.placement, judge(sight), seen.run)
+    for said in (note(info), why(info), reason(info, 125) or ""):
+        assert f"given up by me at {AT}, as their assertion" in said
+        assert not any(word in said for word in ("GONE", "25572", "supervised", "after 3"))
 
 
 def test_an_ending_that_its_node_recorded_is_kept_whatever_the_engine_says():

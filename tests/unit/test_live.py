@@ -7,12 +7,11 @@ import json
 import pytest
 
 from holdfast.process.clock import boottime
-from holdfast.run.facts import RunFacts
 from holdfast.run.live import Live, read_live
 from holdfast.run.trace import PEAKS, TraceWriter, UsagePeaks
 
 AT = "2026-11-15T12:00:00.000000Z"
-FACTS = RunFacts(workloads=("ours",))
+WORKLOADS = ("ours",)
 
 
 def _row(**fields):
@@ -20,10 +19,10 @@ def _row(**fields):
     return {**row, "cpu_percent": 5.0, "tree": {"processes": 1, "cpu_seconds": 0.5}, **fields}
 
 
-def _read(tmp_path, *rows, facts=FACTS):
+def _read(tmp_path, *rows, workloads=WORKLOADS):
     trace = tmp_path / "trace.jsonl"
     trace.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return read_live(str(trace), facts, 5.0)
+    return read_live(str(trace), workloads, 5.0)
 
 
 def test_a_tree_of_one_and_a_tree_of_many(tmp_path):
@@ -54,11 +53,11 @@ def test_the_newest_row_alone_tells_all_peaks(tmp_path):
         peaks.add(row)
         row[PEAKS] = peaks.beyond(row)
         assert writer.append(row) is None
-        assert read_live(path, FACTS, 5.0).usage == peaks.usage()
+        assert read_live(path, WORKLOADS, 5.0).usage == peaks.usage()
     unresolved = {"at": AT, "boottime": boottime(), "resolution": "unresolved", "tree": {}}
     peaks.add(unresolved)
     writer.append({**unresolved, PEAKS: peaks.beyond(unresolved)})
-    live = read_live(path, FACTS, 5.0)
+    live = read_live(path, WORKLOADS, 5.0)
     assert live.now is None  # a count of wrappers is nobody's
     assert live.usage == peaks.usage()
     writer.close()
@@ -79,7 +78,7 @@ def test_a_row_of_an_earlier_version_does_not_tell_what_was_before_it(tmp_path):
 
 
 def test_nothing_is_known_without_a_trace(tmp_path):
-    assert read_live(str(tmp_path / "none"), FACTS, 5.0) == Live()
+    assert read_live(str(tmp_path / "none"), WORKLOADS, 5.0) == Live()
     assert _read(tmp_path) == Live()
 
 

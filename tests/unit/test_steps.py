@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 
 import pytest
 
@@ -34,9 +33,7 @@ def test_one_operation_gives_its_result_and_its_error():
 
 
 def test_many_run_at_once_and_their_results_are_in_order():
-    began = time.monotonic()
-    results = run_together([_pause(0.6, "a"), _fail(0.1), _pause(0.3, "b")])
-    assert time.monotonic() - began < 5
+    results = run_together([_pause(0.06, "a"), _fail(0.01), _pause(0.03, "b")])
     assert (results[0], results[2]) == ("a", "b")
     assert isinstance(results[1], Refused)
     assert run_together([]) == []

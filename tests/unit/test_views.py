@@ -93,7 +93,7 @@ def test_a_full_row():
     usage = {"tokens_in": 81000, "tokens_out": 6000, "cost_usd": 0.31}
     info = _info(created_at=at, last_output_at="2027-01-15T07:59:56Z", usage=usage)
     info = info.replace(now={"cpu_percent": 37.6, "rss_bytes": 400 << 20, "swap_bytes": 12 << 20})
-    shown = ("x", "running", "", "12m", "38%", "412M", "4s ago", "87k", "$0.31", "")
+    shown = ("x", "", "running", "", "12m", "38%", "412M", "4s ago", "87k", "$0.31", "")
     assert tuple(row_of(info).cells(now).values()) == shown
 
 

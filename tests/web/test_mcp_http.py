@@ -2,83 +2,209 @@
 
 from __future__ import annotations
 
-import json
+import functools
+import os
+import signal
 
 import anyio
 import httpx
 import httpx2
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
-from holdfast.mcp.tools import TOOLS
+from holdfast.mcp.http import MOST_SCOPES
+from holdfast.process.this_host import STAMP, STAMP_HOME
+from tests.support import pretend_claude, pretend_talker
+from tests.support.asking import asked, start_talk
 from tests.support.mcp_client import MODES, Caller
-from tests.support.running import ended, info_of, wait_for_output
+from tests.support.mcp_scenes import every_refusal, every_tool, others_are_not_there
+from tests.support.running import events_of, info_of, wait_for_output
 from tests.support.serving import serving
 
 
-def over_http(served, play, mode, **options):
+async def connected(served, play, mode, *, query="", **options):
     """Play with the server's own /mcp."""
+    headers = {"authorization": f"Bearer {served.token}"}
+    async with httpx2.AsyncClient(headers=headers, timeout=60, trust_env=False) as http:
+        transport = streamable_http_client(f"{served.url}mcp/{query}", http_client=http)
+        async with Client(transport, mode=mode, **options) as client:
+            return await play(Caller(client))
 
-    async def connected():
-        headers = {"authorization": f"Bearer {served.token}"}
-        async with httpx2.AsyncClient(headers=headers, timeout=60, trust_env=False) as http:
-            transport = streamable_http_client(f"{served.url}mcp/", http_client=http)
-            async with Client(transport, mode=mode, **options) as client:
-                return await play(Caller(client))
 
-    return anyio.run(connected)
+def over_http(served, play, mode, **options):
+    return anyio.run(functools.partial(connected, served, play, mode, **options))
+
+
+def test_M1_every_tool_and_every_refusal(runs, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    claude = pretend_claude.install(tmp_path)
+    with serving("--allow-start") as served:
+        denied = over_http(served, lambda call: every_tool(call, claude), "legacy")
+        assert "over HTTP nobody can tell which run asks" in denied
+        runs.start(["sleep", "1000"], name="sleeper")
+        before = [one.id for one in runs.list()]
+        for mode in MODES:
+            over_http(served, every_refusal, mode)
+    assert [one.id for one in runs.list()] == before, "nothing was started"
+
+
+def test_A2_a_server_in_a_run_does_not_ask_in_the_name_of_its_own_run(runs, monkeypatch):
+    outer = runs.start(["sleep", "1000"], name="outer")
+    monkeypatch.setenv(STAMP, outer.id)
+    monkeypatch.setenv(STAMP_HOME, runs.home.path)
+
+    async def play(call):
+        return await call.done("approve_tool", tool_name="Bash", input={"command": "true"})
+
+    with serving() as served:
+        assert over_http(served, play, "auto")["behavior"] == "deny"
+    assert events_of("outer", "attention_needed") == []
 
 
 @pytest.mark.usefixtures("runs")
-@pytest.mark.parametrize("mode", MODES)
-def test_M1_every_kind_of_tool_with_progress_and_resources(mode):
-    told = []
+def test_A2_nobody_answers_a_question_by_what_is_sent_over_http(holdfast, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    start_talk(holdfast, pretend_talker.install(tmp_path), "--approve", "ask")
 
     async def play(call):
-        async def note(done, _total, message):
-            told.append((done, message))
-
-        listed = [one.name for one in (await call.client.list_tools()).tools]
-        assert listed == [one.name for one in TOOLS]
-        await call.done("start_run", command=["cat"], name="a", stdin="pipe", key="k")
-        again = await call.done("start_run", command=["cat"], name="a", stdin="pipe", key="k")
-        waited = await call.client.call_tool(
-            "wait_run", {"run": "a", "seconds": 0.5}, progress_callback=note
-        )
-        assert not waited.structured_content["has_ended"]
-        await call.done("send_to_run", run="a", text="hello")
-        wait_for_output("a", b"hello\n")
-        assert (await call.done("run_output", run="a"))["output"]["text"] == "hello\n"
-        uri = f"holdfast://runs/{again['run']['id']}/output"
-        read = (await call.client.read_resource(uri)).contents[0].text
-        assert json.loads(read)["output"]["text"] == "hello\n"
-        for tool in ("list_runs", "queue_status", "doctor"):
-            await call.done(tool)
-        assert (await call.done("run_status", run="a"))["run"]["state"] == "running"
-        assert (await call("run_result", run="a")).code == "no-result"
-        assert (await call("run_status", run="gone")).code == "run-not-found"
-        assert (await call.done("stop_run", run="a"))["has_stopped"]
+        await call.done("send_to_run", run="a", text="ask touch made")
+        (question,) = await anyio.to_thread.run_sync(asked)
+        return question, await call("send_to_run", run="a", text="y")
 
     with serving("--allow-start") as served:
-        over_http(served, play, mode)
-    assert told
-    assert ended("a").outcome == "stopped"
+        question, refused = over_http(served, play, "auto")
+    assert refused.code == "refused"
+    assert "asks a person" in refused["error"]["message"]
+    assert asked() == [question], "it is open still"
+    assert not (tmp_path / "made").exists()
+    holdfast("approve", "a", question["id"], expect=0)
+    wait_for_output("a", b"ran touch made")
 
 
-def test_to_give_up_a_wait_stops_no_run_and_a_new_server_goes_on(runs):
-    runs.start(["sleep", "60"], name="sleeper")
+def test_to_give_up_a_wait_stops_no_run(runs):
+    runs.start(["sleep", "1000"], name="sleeper")
+    told = []
 
     async def give_up(call):
-        with anyio.move_on_after(0.3):
-            await call.done("wait_run", run="sleeper")
+        waiting = anyio.CancelScope()
+
+        async def note(*said):
+            told.append(said)
+            waiting.cancel()
+
+        with waiting:
+            await call.client.call_tool("wait_run", {"run": "sleeper"}, progress_callback=note)
+        assert waiting.cancelled_caught
         return await call.done("run_status", run="sleeper")
 
     with serving() as served:
-        assert over_http(served, give_up, "legacy")["run"]["state"] == "running"
-    with serving() as served:
-        assert over_http(served, give_up, "auto")["run"]["state"] == "running"
+        for mode in MODES:
+            assert over_http(served, give_up, mode)["run"]["state"] == "running"
+    assert len(told) >= len(MODES)
     assert info_of("sleeper").state == "running"
+
+
+def test_M5_the_server_is_killed_in_a_wait_the_run_lives_and_a_new_server_goes_on(runs, tmp_path):
+    os.mkfifo(tmp_path / "go")
+    words = ["sh", "-c", "read line < go; echo done; exit 7"]
+    before = runs.start(words, name="a", cwd=str(tmp_path)).info()
+    waiting = set()
+
+    async def die(call, mode):
+        async def kill(*_):
+            waiting.add(mode)
+            if waiting == set(MODES):
+                os.kill(served.pid, signal.SIGKILL)
+
+        with pytest.raises(MCPError, match="ended without a response"):
+            await call.client.call_tool("wait_run", {"run": "a"}, progress_callback=kill)
+
+    async def die_together():
+        with anyio.fail_after(120):
+            async with anyio.create_task_group() as group:
+                for mode in MODES:
+                    group.start_soon(connected, served, functools.partial(die, mode=mode), mode)
+
+    async def go_on(call):
+        (tmp_path / "go").write_text("on\n")
+        return await call.done("wait_run", run="a")
+
+    with serving() as served:
+        anyio.run(die_together)
+        assert served.process.wait(60) == -signal.SIGKILL
+    now = info_of("a")
+    assert now.state == "running"
+    assert (now.attempt, now.workload, now.shim) == (1, before.workload, before.shim)
+    with serving("--port", str(served.port)) as again:
+        waited = over_http(again, go_on, "auto")
+    assert waited["has_ended"]
+    assert (waited["run"]["outcome"], waited["run"]["exit_code"]) == ("failed", 7)
+
+
+# Scope
+
+
+def test_M4_the_scope_stands_in_the_url(runs):
+    theirs = runs.start(["sleep", "1000"], name="theirs", tags={"team": "b"}, key="deploy")
+    ours = runs.start(["sleep", "1000"], name="ours", tags={"team": "a"})
+
+    async def start(call):
+        started = await call.done("start_run", command=["sleep", "1000"], key="deploy")
+        assert started["run"]["id"] != theirs.id
+        assert started["run"]["tags"] == {"team": "a"}
+        assert (await call.done("stop_run", run=started["run"]["id"]))["has_stopped"]
+
+    async def count(call):
+        return {one["name"] for one in (await call.done("list_runs", active=True))["runs"]}
+
+    with serving("--allow-start") as served:
+        for mode in MODES:
+            play = functools.partial(others_are_not_there, ours=ours, theirs=theirs)
+            over_http(served, play, mode, query="?tag=team=a")
+        over_http(served, start, "auto", query="?tag=team%3Da")
+        assert over_http(served, count, "auto", query="?tag=team=b") == {"theirs"}
+        assert over_http(served, count, "auto", query="?tag=team=b&tag=x=y") == set()
+        assert over_http(served, count, "auto") == {"ours", "theirs"}
+    assert theirs.info().state == "running"
+
+
+NO_SCOPES = {
+    "?tag=team": "is not K=V",
+    "?tag=": "is not K=V",
+    "?tag=team=a&tag=team=b": "team can't be a and b",
+    "?tags=team=a": "tags: no such parameter",
+}
+
+
+BEGIN = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "t", "version": "1"},
+}
+
+
+def test_M4_a_session_of_one_scope_is_none_in_another_and_what_is_no_scope_is_refused():
+    def ask(query, method="tools/list", params=None, **headers):
+        sent = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
+        return http.post(f"{served.url}mcp/{query}", json=sent, headers={**own, **headers})
+
+    with serving() as served, httpx.Client(trust_env=False, timeout=60) as http:
+        own = {**served.bearer, "accept": "application/json, text/event-stream"}
+        begun = ask("?tag=team=a", "initialize", BEGIN)
+        assert begun.status_code == 200
+        session = {"mcp-session-id": begun.headers["mcp-session-id"]}
+        assert ask("?tag=team=a", **session).status_code == 200
+        for other in ("", "?tag=team=b"):
+            assert ask(other, **session).status_code == 404
+        for query, says in NO_SCOPES.items():
+            refused = ask(query)
+            assert refused.status_code == 400
+            assert says in refused.json()["error"]["message"]
+        answers = [ask(f"?tag=n={number}").status_code for number in range(MOST_SCOPES)]
+        assert answers[-3:] == [503] * 3, "three scopes were there before"
+        assert ask("?tag=team=a", **session).status_code == 200
 
 
 @pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed")
@@ -116,7 +242,7 @@ async def _until(condition):
 
 
 def test_it_stands_behind_the_guard_of_serve(runs):
-    runs.start(["sleep", "60"], name="sleeper")
+    runs.start(["sleep", "1000"], name="sleeper")
     ask = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
     async def play(call):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+from typing import Any
 
 import pytest
 
+from tests.support import pretend_claude
 from tests.support.asking import asked, say, start_talk
 from tests.support.pretend_talker import install
 from tests.support.running import run_of, wait_for_output
@@ -16,6 +19,7 @@ from tests.web.browser import chromium, opened
 
 __all__ = ["chromium"]
 EVIL = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+COMM = "<img src=x>\x1b[2J"  # as long as the kernel lets it be
 ANSI = "\x1b[31mred\x1b[0m \x1b]0;title\x07\x1b[2J\x1b[9999;9999H\u202eevil"
 WRITER = """
 import sys, time
@@ -70,6 +74,40 @@ def test_V2_hostile_text_is_shown_as_text_and_the_list_changes_by_itself(runs, c
         assert served.token not in tab.page.url
 
 
+def test_V2_hostile_text_in_a_result_and_in_the_name_of_a_process(
+    runs, chromium, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    claude = pretend_claude.install(tmp_path)
+    prompt = f"{EVIL}{ANSI}"
+    done = runs.start([claude, "--output-format", "stream-json", "-p", prompt], name="answer")
+    assert done.wait(60).result["text"] == f"done: {prompt}"
+    program = tmp_path / COMM
+    shutil.copy(shutil.which("sleep") or "", program)
+    run = runs.start([str(program), "300"], name="named", split_stderr=True, grace="1s")
+    assert run.info().workload.comm == COMM
+    with serving() as served, opened(chromium, served, f"/run/{done.id}") as tab:
+        tab.until_text("#result", "<script>alert(2)</script>")
+        shown = tab.page.inner_text("#result")
+        assert "\x1b" not in shown
+        assert "\u202e" not in shown
+        tab.page.click("#pretty")
+        tab.until_text("#output", "<script>alert(2)</script>")
+        assert "\x1b" not in tab.page.inner_text("#output")
+        tab.page.evaluate("(id) => { location.hash = `#/run/${id}`; }", run.id)
+        tab.until_text("#tree", "<img src=x>")
+        tab.page.click("#stderr")
+        tab.until("document.querySelector('#stderr').getAttribute('aria-pressed') === 'true'")
+        with held_at_exit(run.info().workload.pid):
+            tab.page.click("[data-verb=stop]")
+            tab.page.click("text=Yes")
+            tab.until_text("#said", "<img src=x>")
+        assert tab.page.query_selector("main img, main script") is None
+        assert "\x1b" not in tab.page.inner_text("main")
+    eventually(lambda: run.id not in runs.home.run_ids(active=True))  # it is let go
+
+
 @pytest.mark.timeout(180)
 def test_V3_a_run_that_writes_10_MB_a_second_for_10_s_is_followed(runs, chromium):
     with serving() as served, opened(chromium, served) as tab:
@@ -97,7 +135,7 @@ def test_a_run_is_searched_charted_paused_and_stopped_with_its_survivor_named(ru
     busy = (
         "import sys, time\nfor n in range(10**9):\n print('line', n, flush=True)\n time.sleep(.01)"
     )
-    run = runs.start([sys.executable, "-c", busy], name="busy", sample_interval="1s")
+    run = runs.start([sys.executable, "-c", busy], name="busy", sample_interval="1s", grace="1s")
     wait_for_output("busy", b"line 20\n")
     with serving() as served, opened(chromium, served, f"/run/{run.id}") as tab:
         tab.page.fill("#search", "LINE 7")
@@ -180,33 +218,36 @@ def test_V5_a_lost_connection_is_said_and_regained_in_two_tabs(runs, chromium):
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
 
 
-@pytest.mark.parametrize(
-    "look",
-    [{}, {"color_scheme": "dark"}, PHONE],
-    ids=["light", "dark", "phone"],
-)
-def test_no_serious_fault_of_accessibility(runs, chromium, look):
+LOOKS: dict[str, dict[str, Any]] = {"light": {}, "dark": {"color_scheme": "dark"}, "phone": PHONE}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_no_serious_fault_of_accessibility_light_dark_and_on_a_phone(runs, chromium, look):
     run = runs.start(
         ["sh", "-c", "printf '\\033[31mred\\033[42mback\\n'; exec sleep 300"], name="one"
     )
     runs.start(["false"], name="bad").wait()
     wait_for_output("one", b"back")
-    with serving("--read-only") as served, opened(chromium, served, **look) as tab:
-        state_of(tab, "one", "running")
+    with serving("--read-only") as served, opened(chromium, served, **LOOKS[look]) as tab:
+        _has_no_fault(tab, run.id)
+
+
+def _has_no_fault(tab, run_id: str) -> None:
+    state_of(tab, "one", "running")
+    assert tab.violations() == []
+    tab.page.evaluate("(id) => { location.hash = `#/run/${id}`; }", run_id)
+    tab.until_text("#output", "red")
+    tab.page.wait_for_selector("figure, #charts:not(:empty)")
+    assert tab.violations() == []
+    wide = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    assert tab.page.evaluate(f"() => {wide}")
+    for place, expected in (("#/queues", "Queues"), ("#/usage", "Usage")):
+        tab.page.evaluate("(where) => { location.hash = where; }", place)
+        tab.until_text("main h1", expected)
         assert tab.violations() == []
-        tab.page.evaluate("(id) => { location.hash = `#/run/${id}`; }", run.id)
-        tab.until_text("#output", "red")
-        tab.page.wait_for_selector("figure, #charts:not(:empty)")
-        assert tab.violations() == []
-        wide = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
-        assert tab.page.evaluate(f"() => {wide}")
-        for place, expected in (("#/queues", "Queues"), ("#/usage", "Usage")):
-            tab.page.evaluate("(where) => { location.hash = where; }", place)
-            tab.until_text("main h1", expected)
-            assert tab.violations() == []
-        tab.page.evaluate("() => { sessionStorage.clear(); location.reload(); }")
-        tab.page.wait_for_selector("#token")
-        assert tab.violations() == []
+    tab.page.evaluate("() => { sessionStorage.clear(); location.reload(); }")
+    tab.page.wait_for_selector("#token")
+    assert tab.violations() == []
 
 
 def test_by_keyboard_alone(runs, chromium):

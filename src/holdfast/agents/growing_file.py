@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _TAIL_BYTES = 64 * 1024
 _LOOK_BACK_BYTES = 512 * 1024
+_MOST_LOOKED_BACK = 16 * 1024 * 1024
 _MAX_LINE = 32 * 1024 * 1024
 
 
@@ -107,6 +108,24 @@ def first_since(path: str, at: Path, since: str) -> int:
             return place
         place += len(line) + 1
     return _end_of_records(path)
+
+
+def lines_before(path: str, end: int) -> Iterator[bytes]:
+    """The whole lines before a byte, the last one first, and none from too far back."""
+    first = b""
+    least = max(0, end - _MOST_LOOKED_BACK)
+    try:
+        with open_at_once(path) as opened:
+            while end > least:
+                begin = max(least, end - _LOOK_BACK_BYTES)
+                opened.seek(begin)
+                first, *lines = (opened.read(end - begin) + first).split(b"\n")
+                yield from reversed(lines)
+                end = begin
+    except OSError:
+        return
+    if end == 0 and first:
+        yield first
 
 
 def _is_since(record: Json, at: Path, since: str) -> bool:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 MOST_BYTES = 64 << 10  # of what the agent says: more is cut by `_shorten`
 MOST_READ_BYTES = 8 << 20
 MOST_TEXT = 8 << 10  # of one text in it, then
-ANSWER_SECONDS = 2.0  # for the shim: an agent waits
+ANSWER_SECONDS = 8.0  # for a shim that is there; an agent gives its hooks ten
+CALLING_SECONDS = 2.0  # while there is none: the agent waits
 AGAIN_SECONDS = 0.2
 LONGEST_SECONDS = 23.9 * 3600  # the agent's own limit of such a hook is a day
 
@@ -42,7 +43,7 @@ def main() -> None:
     began = time.monotonic()
     is_held = True
     has_been = False
-    while is_held and time.monotonic() - began < (LONGEST_SECONDS if has_been else ANSWER_SECONDS):
+    while is_held and time.monotonic() - began < (LONGEST_SECONDS if has_been else CALLING_SECONDS):
         is_held, was_asked = _tell(request, began)
         has_been = has_been or was_asked
         if is_held:

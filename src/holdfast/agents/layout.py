@@ -64,6 +64,7 @@ _transcript = Table(
         "anew": Each(match),
         "completion": Each(_completion),
         "usage": Each(_usage),
+        "before": Each(_usage),
         "subagents": text,
     },
     required=("root", "paths"),

@@ -185,6 +185,7 @@ class TranscriptRules(Record):
     anew: tuple[Match, ...] = ()
     completion: tuple[CompletionRule, ...] = ()
     usage: tuple[UsageRule, ...] = ()
+    before: tuple[UsageRule, ...] = ()  # the session's totals when a process of it ended
     subagents: str | None = None  # files below the folder that is named as the session's file
 
 

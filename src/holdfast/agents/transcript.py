@@ -12,7 +12,12 @@ import re
 
 from holdfast.agents.arguments import has_many_turns, is_headless
 from holdfast.agents.facts import CompletionProven, ResultRead
-from holdfast.agents.growing_file import GrowingFile, first_since, open_at_once
+from holdfast.agents.growing_file import (
+    GrowingFile,
+    first_since,
+    lines_before,
+    open_at_once,
+)
 from holdfast.agents.json_lines import JsonLine, text_at
 from holdfast.agents.profile import value_at
 from holdfast.agents.rules import completion
@@ -148,6 +153,9 @@ class TranscriptReader:
             else:
                 start = 0 if is_new else None
             self._files[name] = GrowingFile(one, start)
+        if self._rules.before:
+            earlier = lines_before(path, self._files[_MAIN].start)
+            self._meter.begin_after(map(JsonLine, earlier))
         self.is_behind = False  # the last poll left something unread
         self._pending: _Pending | None = None
 

@@ -4,14 +4,15 @@ Two counts of one thing: what the agent says when a turn or a step is over, and 
 add up to while a turn goes on (rules with `during`). A message that stdout and the transcript both
 have is one message. Of the two counts the higher is told, since each can only lack something; but a
 record at the end of a turn wins: should the messages come to more by then, they were counted
-wrong, and so much is taken off from then on.
+wrong, and so much is taken off from then on. An agent that goes on with a session may count on from
+where that was: what its transcript said before is taken off, too.
 """
 
 from __future__ import annotations
 
 from holdfast.agents.arguments import continues_session
 from holdfast.agents.facts import UsageRead
-from holdfast.agents.json_lines import number_at, total_at
+from holdfast.agents.json_lines import needles, number_at, total_at
 from holdfast.agents.profile import value_at
 
 TYPE_CHECKING = False
@@ -38,10 +39,12 @@ class UsageMeter:
         rules = [rule for rule in profile.usage if not (rule.whole_session and resumed)]
         transcript = profile.transcript
         self._rules = {STDOUT: rules, TRANSCRIPT: list(transcript.usage if transcript else ())}
+        self._before_rules = transcript.before if transcript else ()
         self._said: dict[int, Figures] = {}  # at the end of turns and steps, by rule
         self._messages: dict[int, Figures] = {}
         self._messages_sum = _NOTHING
         self._excess = _NOTHING  # of the messages, over what was said at the end of a turn
+        self._before = _NOTHING  # of the session, when this process began
         self._source = STDOUT  # of the latest message
 
     def take(self, line: JsonLine, source: str) -> list[UsageRead]:
@@ -54,6 +57,15 @@ class UsageMeter:
                     found = True
                     self._add(rule, record, figures, source)
         return [self.total()] if found else []
+
+    def begin_after(self, lines: Iterable[JsonLine]) -> None:
+        """The latest of an older session's totals, which this process may count on from."""
+        needed = needles(rule.when for rule in self._before_rules)
+        for line in lines:
+            for rule in self._before_rules if line.may_hold(needed) else ():
+                for record in line.seen_by(rule.when):
+                    self._before = _figures(rule, record)
+                    return
 
     def total(self) -> UsageRead:
         """All that is known so far; None is unknown."""
@@ -70,6 +82,7 @@ class UsageMeter:
             self._source = source
             self._add_message(rule, record, figures)
             return
+        figures = _since(rule, figures, self._before)
         self._said[id(rule)] = _combined(rule, self._said.get(id(rule), _NOTHING), figures)
         self._excess = _each(_beyond, self._messages_sum, self._final())
 
@@ -103,6 +116,22 @@ def _combined(rule: UsageRule, known: Figures, new: Figures) -> Figures:
         _added(before, after) if how == "sum" else before if after is None else after
         for how, before, after in zip(hows, known, new, strict=True)
     )
+
+
+def _since(rule: UsageRule, said: Figures, before: Figures) -> Figures:
+    """Totals without what was there before."""
+    hows = (rule.tokens, rule.tokens, rule.cost)
+    return tuple(
+        _counted_on(after, earlier) if how == "last" else after
+        for how, after, earlier in zip(hows, said, before, strict=True)
+    )
+
+
+def _counted_on(after: Figure, earlier: Figure) -> Figure:
+    """What was added. A lower figure was counted from nothing, by a version that does that."""
+    if after is None or earlier is None or after < earlier:
+        return after
+    return round(after - earlier, 12)  # of cost, the error of the binary fractions
 
 
 def _each(combine: Combine, ones: Figures, others: Figures) -> Figures:

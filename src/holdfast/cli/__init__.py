@@ -5,8 +5,6 @@ HoldfastError instead of printing errors. What is written here about a command i
 `holdfast --help` needs, so that nothing else is imported.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import sys
@@ -49,7 +47,7 @@ GROUPS = {
 }
 
 # name: (module in this package, one line of help, group)
-COMMANDS: dict[str, tuple[str, str, str]] = {
+COMMANDS: "dict[str, tuple[str, str, str]]" = {
     "run": ("run", "start a command as a supervised run", "runs"),
     "ls": ("ls", "list runs: the active ones and those of the last 24 hours", "runs"),
     "status": ("status", "everything known about a run, with evidence", "runs"),
@@ -91,7 +89,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "guard": ("guard", "run a command as the only instance of a pid file", "identity"),
     "doctor": ("doctor", "test what this machine can prove and enforce", "machine"),
     "completion": ("completion", "shell completion for bash, zsh or fish", "machine"),
-    "fleet": ("fleet.fleet", "other machines: nodes, check, recover, give-up", "fleet"),
+    "fleet": ("fleet.fleet", "other machines: nodes, check, recover, export, give-up", "fleet"),
 }
 
 
@@ -105,7 +103,7 @@ class Asked:
         self.exits_as_run = False
 
 
-def program() -> NoReturn:
+def program() -> "NoReturn":
     """The console script. It leaves at once: taking the interpreter apart is 3 ms of every call.
 
     Where somebody waits for that, or the output did not arrive, it exits as any program does.
@@ -127,7 +125,7 @@ def _is_awaited() -> bool:
     return bool(atexit._ncallbacks())
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: "Sequence[str] | None" = None) -> int:
     """Run one command and return its exit code. Never raises."""
     words = list(sys.argv[1:] if argv is None else argv)
     asked = Asked()
@@ -237,7 +235,7 @@ def _run_command(verb: str, words: list[str], asked: Asked) -> int:
     return module.run(args)
 
 
-def _pass_on(verb: str, module: Module, args: Namespace) -> int | None:
+def _pass_on(verb: str, module: "Module", args: "Namespace") -> "int | None":
     """The exit code of a command about runs elsewhere; None: they are here."""
     from holdfast.manage.starting.elsewhere import may_be_elsewhere
 
@@ -248,7 +246,7 @@ def _pass_on(verb: str, module: Module, args: Namespace) -> int | None:
     return pass_on(verb, module, args)
 
 
-def load(verb: str) -> tuple[Parser, Module]:
+def load(verb: str) -> "tuple[Parser, Module]":
     """A command's parser and module; imports that module alone."""
     from holdfast.cli.arguments.parser import Parser
 
@@ -274,7 +272,7 @@ def refuse_json(what: str) -> WrongUse:
     )
 
 
-def command_module(verb: str) -> Module:
+def command_module(verb: str) -> "Module":
     """The module of a command; imports that one alone."""
     path = f"{__name__}.{COMMANDS[verb][0]}"
     try:
@@ -319,7 +317,7 @@ def _overview() -> str:
     return "\n".join(lines)
 
 
-def tell_error(error: HoldfastError, asked: Asked | Namespace, line: int | None = None) -> None:
+def tell_error(error: HoldfastError, asked: "Asked | Namespace", line: "int | None" = None) -> None:
     """The one place where an error becomes text or JSON; `line`: of a batch."""
     if asked.json:
         more = {} if line is None else {"line": line}
@@ -368,5 +366,5 @@ if TYPE_CHECKING:
         garbage collector off; `EXITS_AS_RUN = True`: the exit code is a run's; `KNOWS_FLEET`: it
         takes runs on other machines itself, instead of being run there."""
 
-        def add_arguments(self, parser: Parser) -> None: ...
-        def run(self, args: Namespace) -> int: ...
+        def add_arguments(self, parser: "Parser") -> None: ...
+        def run(self, args: "Namespace") -> int: ...

@@ -64,7 +64,7 @@ def _stay(run: Run, args: Namespace) -> int:
     gc.enable()  # from here on it may last
     is_init = os.getpid() == 1
     foreground = Foreground(run, is_init=is_init)
-    announce(run, args)
+    announce(run, args, run.directory.read_spec())
     try:
         info = foreground.follow()
     except _Left:

@@ -295,7 +295,13 @@ class Source:
 
     def stream(self, watch: FileWatch) -> OutputStream:
         """What comes after that."""
-        return OutputStream(self._directory, self._at_byte, path=self._path, watch=watch)
+        return OutputStream(
+            self._directory,
+            self._at_byte,
+            path=self._path,
+            watch=watch,
+            most_bytes=BLOCK_BYTES,
+        )
 
 
 def _readable_spec(run: Run) -> RunSpec | None:

@@ -41,7 +41,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("run", metavar="RUN", nargs="*", help="only these")
     parser.add_argument("-n", "--limit", metavar="N", help="at most N runs, the newest")
     parser.add_argument("--fleet", action="store_true", help="those on other machines too")
-    parser.add_argument("--on", metavar="WHERE", help="with --fleet: only those placed there")
+    parser.add_argument("--on", metavar="WHERE", help="only those placed there; implies --fleet")
     add_selectors(parser, "every run, however old")
     parser.epilog = _EPILOG
 

@@ -6,9 +6,10 @@ import sys
 
 from holdfast.cli.text import streams
 from holdfast.cli.text.terminal import is_terminal
-from holdfast.errors import Failed
+from holdfast.errors import Failed, NoAnswer
 from holdfast.manage.plaintext import printable_lines
 from holdfast.manage.runs import Runs
+from holdfast.run.facts import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,15 +26,18 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("run", metavar="RUN", help="a name, an id, or the beginning of an id")
     parser.epilog = (
         "exit codes: 0 there is an answer; 1 there is none (yet), or the agent reports that it\n"
-        "failed: its answer is printed all the same. On a terminal, control sequences in the\n"
-        "answer are escaped; a pipe or file gets the bytes unchanged."
+        "failed: its answer is printed all the same; 6 its node does not answer. On a terminal,\n"
+        "control sequences in the answer are escaped; a pipe or file gets the bytes unchanged."
     )
 
 
 def run(args: Namespace) -> int:
     """Print the answer, or say why there is none."""
-    info = Runs().get(args.run).info()
+    found = Runs().get(args.run)
+    info = found.info()
     if info.result is None or info.result.get("text") is None:
+        if found.is_elsewhere and info.state is State.UNKNOWN:
+            raise NoAnswer(f"{info.name}: {info.evidence}", hint=f"holdfast status {info.name}")
         error = Failed(_why_not(info), hint=f"holdfast logs {info.name}", run=info.id)
         error.code = "no-result"
         raise error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from holdfast import importing
 from holdfast.cli.arguments.run_options import read_options
 from holdfast.cli.text import streams
 from holdfast.errors import Refused
@@ -68,12 +69,12 @@ def run(args: Namespace) -> int:
         from holdfast.cli.foreground import hold_signals
 
         hold_signals()
+    # Before the fork: what is loaded after it writes to pages that are shared, and copies them.
+    from holdfast.manage.runs import Runs
     from holdfast.manage.starting.launch import discard_preforked_shim, prefork_shim
 
     if args.on is None:
         prefork_shim()  # safe with one thread; saves the start of an interpreter
-    from holdfast.manage.runs import Runs
-
     options = read_options(args)
     started = Runs(notice=streams.notices(args.quiet)).start(args.command, **options)
     if args.foreground:
@@ -87,7 +88,19 @@ def run(args: Namespace) -> int:
         return stay(started, args)
     from holdfast.cli.text.start_text import report
 
-    return report(started, args)
+    code = report(started, args)
+    if importing.lacks_bundle():
+        _have_bundle_made()
+    return code
+
+
+def _have_bundle_made() -> None:
+    """For the next starts: the output is there, and nobody waits for this one."""
+    from holdfast.manage.operations import run_steps
+    from holdfast.manage.removal.retention_due import bundle_when_due
+
+    streams.flush()
+    run_steps(bundle_when_due(importing.BUNDLE))
 
 
 def refuse_as_init(foreground: bool = False) -> None:

@@ -97,4 +97,6 @@ def _show(args: Namespace, infos: list[RunInfo], codes: list[int]) -> None:
             if said is not None:
                 streams.complain(f"holdfast: {said}")
     if not shown and not args.quiet:
-        streams.complain("there is nothing to wait for")
+        also = " or needs a person" if args.attention else ""
+        why = f"the time is up: none has ended{also}" if infos else "there is nothing to wait for"
+        streams.complain(why)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from holdfast import __version__
 from holdfast.errors import HoldfastError
-from holdfast.fleet.placement import PROTOCOL, NodeFacts, Placement
-from holdfast.fleet.reaching import ask_json
+from holdfast.fleet.placement import PROTOCOL, NodeFacts
+from holdfast.fleet.reaching import any_node, ask_json
 from holdfast.fleet.settings import HOME
 from holdfast.manage.doctor.findings import DoctorFinding, failed, missing, works
 from holdfast.process.clock import boottime, seconds_of, wall_clock
-from holdfast.run.names import new_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def check_steps(
         tell(finding)
     began = boottime()
     try:
-        answered = yield from ask_json(fleet, _somebody(where), ["fleet", "node"])
+        answered = yield from ask_json(fleet, any_node(where, placer.kind), ["fleet", "node"])
     except HoldfastError as error:
         tell(failed("reach", error.message, error.hint))
         return found
@@ -114,10 +113,3 @@ def _ledger(fleet: Fleet) -> DoctorFinding:
     except HoldfastError as error:
         return failed("ledger", f"{where}: {error.message}", error.hint)
     return works("ledger", where)
-
-
-def _somebody(where: str) -> Placement:
-    """For a command that is about no run: any node there may answer."""
-    return Placement(
-        new_id(), "check", None, "", where, {}, True, "", wall_clock(), reservation={"engine": ""}
-    )

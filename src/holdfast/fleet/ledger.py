@@ -7,6 +7,7 @@ writes, each of which is short; reading takes none.
 
 from __future__ import annotations
 
+import itertools
 import os
 
 from holdfast.errors import DamagedRecord, HoldfastError, LaterVersion, Refused
@@ -36,11 +37,21 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 
+class LastFact(Record):
+    """The last fact of a run that its node has exported."""
+
+    seq: int
+    kind: str
+    at: str
+    conflict: bool  # facts that were exported before differ: the home was restored from a copy
+
+
 class LastLook(Record):
     """What a node said last about a run: the run's public document."""
 
     at: str
     run: dict[str, Any]
+    fact: LastFact | None = None
 
 
 class KnownNode(Record):
@@ -50,6 +61,7 @@ class KnownNode(Record):
     engine: str
     target: str
     seen_at: str
+    exported_at: str | None = None  # when its facts were last brought into the database
 
 
 class UnreadablePlacement(Record):
@@ -117,9 +129,10 @@ class HomeLedger:
                 known = self._of_key(wanted.key)
                 if known is not None:
                     return known
-            self._write(wanted)
+            # What leads to it is there before it is: it can't be without its name.
             self._put(f"active/{wanted.id}", b"")
-            self._put(f"names/{wanted.name.lower()}", f"{wanted.id}\n".encode())
+            self._write_name(wanted.name, [*self._ids_of_name(wanted.name), wanted.id])
+            self._write(wanted)
             if wanted.key is not None:
                 # Last: whatever a key leads to is there.
                 self._put(f"keys/{_digest(wanted.key)}", f"{wanted.id}\n".encode(), sync=True)
@@ -171,8 +184,9 @@ class HomeLedger:
 
     def called(self, name: str) -> list[Placement]:
         """Those of that name that may be active, and its newest; the newest first."""
-        latest = self._text(f"names/{name.lower()}")
-        ids = {*self._ids("active"), *([latest] if is_id(latest) else [])}
+        ids = set(self._ids("active"))
+        latest = (one for one in reversed(self._ids_of_name(name)) if self._readable({one}))
+        ids.update(itertools.islice(latest, 1))
         return [one for one in self._readable(ids) if one.name.lower() == name.lower()]
 
     def beginning(self, prefix: str) -> list[Placement]:
@@ -197,8 +211,8 @@ class HomeLedger:
         return [one for one in self._readable(set(self._ids("active"))) if not one.is_over]
 
     def unfinished(self) -> list[Placement]:
-        """Those of which it is not recorded that their start was answered; the oldest first."""
-        return [one for one in reversed(self.active()) if one.committed_at is None]
+        """Those that no node has answered for; the oldest first."""
+        return [one for one in reversed(self.active()) if one.may_be_lost]
 
     def see(self, facts: NodeFacts, engine: str, target: str) -> None:
         """A node has answered."""
@@ -289,11 +303,22 @@ class HomeLedger:
 
     def _forget(self, placement: Placement) -> None:
         self._release_key(placement)
+        self._remove(f"placements/{placement.id}.json")  # before what leads to it
         self._remove(f"active/{placement.id}")
-        if self._text(f"names/{placement.name.lower()}") == placement.id:
-            self._remove(f"names/{placement.name.lower()}")
+        rest = [one for one in self._ids_of_name(placement.name) if one != placement.id]
+        self._write_name(placement.name, rest)
         self._remove(f"seen/{placement.id}.json")
-        self._remove(f"placements/{placement.id}.json")
+
+    def _ids_of_name(self, name: str) -> list[str]:
+        """Every placement of that name, the oldest first."""
+        return list(filter(is_id, self._text(f"names/{name.lower()}").split()))
+
+    def _write_name(self, name: str, ids: list[str]) -> None:
+        path = f"names/{name.lower()}"
+        if ids:
+            self._put(path, "".join(f"{one}\n" for one in ids).encode())
+        else:
+            self._remove(path)
 
     def _release_key(self, placement: Placement) -> None:
         if placement.key is not None:

@@ -8,28 +8,32 @@ from __future__ import annotations
 import getpass
 import os
 
-from holdfast.errors import Unavailable
+from holdfast.errors import RunNotFound
 from holdfast.fleet.ledger import HomeLedger
 from holdfast.fleet.order import place
 from holdfast.fleet.placement import Placement
 from holdfast.fleet.request import FleetRequest, take_resources
 from holdfast.fleet.settings import HOME, FleetSettings, load_settings, target_of
+from holdfast.manage.plaintext import printable
 from holdfast.process.clock import wall_clock
 from holdfast.run.names import new_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any, Self
 
     from holdfast.fleet.ledger import PlacementLedger
+    from holdfast.fleet.live.watching import FleetWatch
     from holdfast.fleet.placer import Placer
     from holdfast.fleet.remote import RemoteRun
     from holdfast.fleet.settings import FleetTarget
     from holdfast.manage.info import RunInfo
+    from holdfast.manage.live import LiveChanges
     from holdfast.manage.operations import Steps
     from holdfast.manage.run import Run
     from holdfast.manage.runs import Runs
+    from holdfast.manage.selection import Selection
     from holdfast.run.home import Home
 
 
@@ -101,6 +105,8 @@ class Fleet:
             self.ledger.see(answer.node, placement.engine, placement.target)
         if answer is not None and answer.run is not None:
             self.ledger.remember(placement.id, answer.run)
+        for text in () if answer is None else answer.notices:
+            self.runs._notice(printable(text))
         is_ours = placement.id == wanted.id
         return RemoteRun(self, placement, fresh=answer, is_ours=is_ours)
 
@@ -145,7 +151,9 @@ def _placer_of(target: FleetTarget) -> Placer:
         from holdfast.fleet.slurm.placer import SlurmPlacer
 
         return SlurmPlacer(target)
-    raise Unavailable(f"this version of Holdfast can't place runs by {target.kind}")
+    from holdfast.fleet.ray.placer import RayPlacer
+
+    return RayPlacer(target)
 
 
 def submitter() -> str:
@@ -163,10 +171,37 @@ def find(runs: Runs, reference: str) -> Run:
     return find_run(runs, reference)
 
 
+def placed_run(runs: Runs, run_id: str) -> RemoteRun:
+    """The run that was placed under that id; nobody is asked."""
+    from holdfast.fleet.remote import RemoteRun
+
+    fleet = Fleet(runs)
+    placement = fleet.ledger.get(run_id)
+    if placement is None:
+        raise RunNotFound(f"there is no run {run_id}: it was removed", run=run_id)
+    return RemoteRun(fleet, placement)
+
+
+def watch(
+    runs: Runs,
+    tell: Callable[[LiveChanges], None],
+    selection: Selection | None,
+    *,
+    window: float | None,
+    is_plain: bool,
+) -> FleetWatch:
+    """Runs elsewhere, kept fresh; begun."""
+    from holdfast.fleet.live.watching import FleetWatch
+
+    watching = FleetWatch(runs, tell, selection, window=window, is_plain=is_plain)
+    watching.begin()
+    return watching
+
+
 def wait_steps(
     runs: Sequence[Run], *, any_of: bool, attention: bool, timeout: float | str | None
 ) -> Steps[list[RunInfo]]:
     """Until all of them, or one, have ended, wherever they are, or one needs a person."""
-    from holdfast.fleet.remote import wait_for_all
+    from holdfast.fleet.waiting import wait_for_all
 
     return wait_for_all(runs, any_of=any_of, attention=attention, timeout=timeout)

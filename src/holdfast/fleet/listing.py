@@ -11,7 +11,7 @@ from holdfast.errors import HoldfastError, NoAnswer, OtherNode
 from holdfast.fleet.ledger import LastLook
 from holdfast.fleet.placement import Placement
 from holdfast.fleet.reaching import ask, note_end, seen_at, settle_dropped
-from holdfast.fleet.remote_info import info_of, unreadable_info
+from holdfast.fleet.remote_info import fit_info, unreadable_info
 from holdfast.fleet.verdict import NodeLook, Sight, judge
 from holdfast.lean import read_json
 from holdfast.manage.listing import place_of, select_runs
@@ -20,6 +20,7 @@ from holdfast.manage.selection import Selection
 from holdfast.manage.together import together
 from holdfast.manage.words.views import failed_at_once, hints, is_odd, summary
 from holdfast.process.clock import wall_clock
+from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +35,14 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 16
 _HERE = ""
+
+
+class FleetLook(Record):
+    """How one placed run stands, and what asking its node led to."""
+
+    placement: Placement
+    info: RunInfo
+    look: NodeLook
 
 
 class FleetOverview:
@@ -119,25 +128,48 @@ def look_at_all(
     """How each of them stands: one question to each node that may have active ones."""
     asked: dict[tuple[str, str], list[Placement]] = {}
     for one in placements:
-        if one.ended_at is None and one.dropped is None and one.reservation is not None:
-            # Where no node is known yet, only its own reservation leads to it.
-            asked.setdefault((one.target, one.node or one.id), []).append(one)
+        key = node_key(one)
+        if key is not None:
+            asked.setdefault(key, []).append(one)
     groups = list(asked.values())
-    answers = yield from together([_ask_node(fleet, group) for group in groups], _AT_ONCE)
-    sights: dict[str, Sight] = {}
-    for answer in answers:
+    steps = [look_at_group(fleet, group) for group in groups]
+    found: dict[str, FleetLook] = {}
+    for answer in (yield from together(steps, _AT_ONCE)):
         if isinstance(answer, HoldfastError):
             raise answer
-        sights.update((sight.placement.id, sight) for sight in answer)
-    found = []
-    for one in placements:
-        sight = sights.get(one.id) or Sight(
-            one, NodeLook.NOT_ASKED, last=fleet.ledger.recall(one.id)
-        )
-        note_end(fleet, one, sight)
-        last = None if sight.last is None else sight.last.run
-        found.append((one, info_of(sight.placement, judge(sight), last)))
-    return found
+        found.update((one.placement.id, one) for one in answer)
+    looks = (found.get(one.id) or look_from_here(fleet, one) for one in placements)
+    return [(one.placement, one.info) for one in looks]
+
+
+def look_at_group(fleet: Fleet, group: list[Placement]) -> Steps[list[FleetLook]]:
+    """How the runs of one node stand: one question for all of them."""
+    sights = yield from _ask_node(fleet, group)
+    return [_judged(fleet, sight) for sight in sights]
+
+
+def look_from_here(
+    fleet: Fleet, placement: Placement, look: NodeLook = NodeLook.NOT_ASKED, why: str = ""
+) -> FleetLook:
+    """How one stands by what is kept here; nobody is asked."""
+    silent_since = None if look is NodeLook.NOT_ASKED else seen_at(fleet, placement)
+    last = fleet.ledger.recall(placement.id)
+    return _judged(fleet, Sight(placement, look, why, last=last, silent_since=silent_since))
+
+
+def node_key(placement: Placement) -> tuple[str, str] | None:
+    """The node to ask about it; None: there is none to ask."""
+    if placement.ended_at is None and placement.dropped is None and placement.reservation:
+        # Where no node is known yet, only its own reservation leads to it.
+        return placement.target, placement.node or placement.id
+    return None
+
+
+def _judged(fleet: Fleet, sight: Sight) -> FleetLook:
+    note_end(fleet, sight.placement, sight)
+    last = None if sight.last is None else sight.last.run
+    info = fit_info(sight.placement, judge(sight), last)
+    return FleetLook(sight.placement, info, sight.look)
 
 
 def _ask_node(fleet: Fleet, group: list[Placement]) -> Steps[list[Sight]]:

@@ -7,7 +7,7 @@ after it a placement is never given to another node.
 
 from __future__ import annotations
 
-from holdfast.errors import HoldfastError, Unavailable
+from holdfast.errors import HoldfastError, NoAnswer, Unavailable
 from holdfast.fleet.request import FleetRequest
 from holdfast.lean import StrEnum
 from holdfast.process.clock import wall_clock
@@ -57,6 +57,10 @@ def go_on(
 ) -> Steps[Placed]:
     """From wherever an earlier call left it. Without a request: only what it needs none for."""
     if placement.committed_at is not None:
+        try:
+            yield from renew(ledger, placer, placement)
+        except NoAnswer:  # as little as any other look would get; what is committed stays so
+            pass
         return Placed(placement, None)
     if placement.reservation is None:
         placement = yield from _reserve(ledger, placer, placement)
@@ -74,6 +78,18 @@ def go_on(
     crash_point("submitter.committed")
     placement = ledger.note(placement.id, committed_at=wall_clock(), **_node_of(answer))
     return Placed(placement, answer)
+
+
+def renew(
+    ledger: PlacementLedger, placer: Placer, placement: Placement
+) -> Steps[StartAnswer | None]:
+    """Say again that a committed run may begin, if its engine has lost that. None: it had not."""
+    if not placement.may_be_lost or placement.bound is None:
+        return None
+    answer = yield from placer.renew(placement, placement.bound)
+    if answer is not None and answer.node is not None:
+        ledger.note(placement.id, **_node_of(answer))
+    return answer
 
 
 def _reserve(ledger: PlacementLedger, placer: Placer, placement: Placement) -> Steps[Placement]:
@@ -116,6 +132,8 @@ class Resettled(Record):
 def resettle(ledger: PlacementLedger, placer: Placer, placement: Placement) -> Steps[Resettled]:
     """Go on with a placement whose submitter is gone, as far as the ledger's copy allows."""
     set_role("submitter")
+    if placement.committed_at is not None:
+        return (yield from _renewed(ledger, placer, placement))
     request = FleetRequest.from_json(placement.request) if placement.is_whole else None
     if placement.reservation is None and request is None:
         ledger.withdraw(placement.id)
@@ -130,6 +148,13 @@ def resettle(ledger: PlacementLedger, placer: Placer, placement: Placement) -> S
     if placed.answer is not None and placed.answer.was_before:
         return Resettled(placed.placement, Settled.FOUND, "it had been started")
     return Resettled(placed.placement, Settled.STARTED, "it is started now")
+
+
+def _renewed(ledger: PlacementLedger, placer: Placer, placement: Placement) -> Steps[Resettled]:
+    answer = yield from renew(ledger, placer, placement)
+    if answer is None or answer.was_before:
+        return Resettled(placement, Settled.FOUND, "it had been started")
+    return Resettled(placement, Settled.STARTED, "its engine had lost that it may begin")
 
 
 def _needs_its_request(placement: Placement) -> Unavailable:

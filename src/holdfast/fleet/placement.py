@@ -119,6 +119,11 @@ class Placement(Record):
         return any((self.ended_at, self.given_up, self.dropped))
 
     @property
+    def may_be_lost(self) -> bool:
+        """Whether no node has answered yet: its submitter, or its engine, may have lost it."""
+        return not self.is_over and (self.committed_at is None or self.node is None)
+
+    @property
     def where(self) -> str:
         """The place, for people: `build1`, or the target where no node is known yet."""
         return self.node_name or self.target

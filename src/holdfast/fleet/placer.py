@@ -41,6 +41,7 @@ class StartAnswer(Record):
     node: NodeFacts | None  # None: the engine will choose one
     run: dict[str, Any] | None  # the run's document; None: it waits at the engine
     was_before: bool = False  # it had been started by an earlier call
+    notices: tuple[str, ...] = ()  # what the node would have told whoever starts there
 
 
 if TYPE_CHECKING:
@@ -61,6 +62,12 @@ if TYPE_CHECKING:
             Without a request: only find out whether it was. None: it was not.
             """
 
+        def renew(self, placement: Placement, bound: Reservation, /) -> Steps[StartAnswer | None]:
+            """Say again that it may begin, if the engine has lost that, and no node has begun it.
+
+            None: nothing was lost.
+            """
+
         def look(self, bound: Reservation, /) -> Steps[EngineView | None]:
             """What the engine says; None: it has nothing to say."""
 
@@ -68,10 +75,16 @@ if TYPE_CHECKING:
             """Run a command of the node's own holdfast."""
 
         def attach_argv(self, placement: Placement, words: Sequence[str]) -> list[str]:
-            """The same with our own terminal: a program to exec."""
+            """The same with our own terminal: a program; 255 is its own failure."""
 
         def cancel(self, reservation: Reservation, /) -> Steps[None]:
             """Give a place back in which nothing was, or will be, started."""
+
+        def end(self, bound: Reservation, /) -> Steps[str | None]:
+            """For a stop that does not reach the node: have the engine end what it holds.
+
+            What it was asked, in words; None: it can't, or holds nothing any more.
+            """
 
         def check(self) -> Steps[list[DoctorFinding]]:
             """What of the engine's own settings would harm a run."""

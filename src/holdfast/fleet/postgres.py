@@ -1,13 +1,21 @@
 """The ledger in PostgreSQL: for several submitting machines. The only owner of psycopg.
 
 A key and a binding are decided by the database, each in one short transaction. The tables are made
-at the first use. A database that does not answer harms no run: only nothing new is placed.
+at the first use. A database that does not answer harms no run: only nothing new is placed. What
+nodes export is stored here too, and is the last word of a node that does not answer.
 """
 
 from __future__ import annotations
 
 from holdfast.errors import DamagedRecord, HoldfastError, LaterVersion, NoAnswer, Unavailable
-from holdfast.fleet.ledger import KnownNode, LastLook, UnreadablePlacement, gone_from_ledger
+from holdfast.fleet.export import storing
+from holdfast.fleet.ledger import (
+    KnownNode,
+    LastFact,
+    LastLook,
+    UnreadablePlacement,
+    gone_from_ledger,
+)
 from holdfast.fleet.placement import NodeFacts, Placement
 from holdfast.process.clock import wall_clock
 
@@ -16,12 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
+    from holdfast.fleet.export.batches import FactBatch
     from holdfast.fleet.placement import Reservation
 
     Json = dict[str, Any]
     Row = tuple[Any, ...]
 
-_SCHEMA = """
+_TABLES = ["holdfast_placement", "holdfast_node", "holdfast_look", *storing.TABLES]
+_SCHEMA = f"""
 create table if not exists holdfast_placement (
     id text primary key, key text unique, name text not null, is_over boolean not null,
     document jsonb not null, created_at timestamptz not null default now());
@@ -33,16 +43,28 @@ create table if not exists holdfast_node (
 create table if not exists holdfast_look (
     id text primary key references holdfast_placement on delete cascade,
     at text not null, run jsonb not null);
-"""
+{storing.SCHEMA}"""
+_HAS_ALL = "select bool_and(to_regclass(one) is not null) from unnest(%s::text[]) one"
 _SCHEMA_LOCK = 0x686F6C64  # two that make the tables at once would fail
 _CONNECTION = {
     "connect_timeout": 5,
     "keepalives_idle": 5,
     "tcp_user_timeout": 10_000,  # or a cut cable hangs a submitter
     "application_name": "holdfast",
-    "options": "-c statement_timeout=10000 -c lock_timeout=10000",
+    # What hangs holds no lock for long.
+    "options": "-c statement_timeout=10000 -c lock_timeout=10000"
+    " -c idle_in_transaction_session_timeout=10000",
 }
 _ALL = "select document from holdfast_placement"
+_UTC = "to_char({} at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
+_RECALL = f"""
+select l.at, l.run, r.last_seq, e.kind, {_UTC.format("coalesce(e.at, r.looked_at)")}, exists (
+    select from holdfast_event c where c.node = r.node and c.run = r.run and c.conflict)
+from holdfast_look l join holdfast_placement p using (id)
+left join holdfast_run r on r.run = l.id and r.node = p.document->>'node'
+left join holdfast_event e on e.node = r.node and e.run = r.run and e.seq = r.last_seq
+where l.id = %s
+"""
 
 
 class PostgresLedger:
@@ -121,8 +143,8 @@ class PostgresLedger:
         return self._readable("where not is_over")
 
     def unfinished(self) -> list[Placement]:
-        """Those of which it is not recorded that their start was answered; the oldest first."""
-        return [one for one in reversed(self.active()) if one.committed_at is None]
+        """Those that no node has answered for; the oldest first."""
+        return [one for one in reversed(self.active()) if one.may_be_lost]
 
     def see(self, facts: NodeFacts, engine: str, target: str) -> None:
         """A node has answered."""
@@ -135,23 +157,43 @@ class PostgresLedger:
         )
 
     def nodes(self) -> list[KnownNode]:
-        """Every node that has answered, by name."""
-        rows = self._do("select facts, engine, target, seen_at from holdfast_node")
+        """Every node that has answered or exported, by name."""
+        rows = self._do(
+            f"select facts, engine, target, seen_at, {_UTC.format('exported_at')}"
+            " from holdfast_node left join holdfast_export using (node)"
+        )
         found = [KnownNode(NodeFacts.from_json(facts), *rest) for facts, *rest in rows]
         return sorted(found, key=lambda one: (one.facts.hostname, one.facts.node))
 
     def remember(self, placement_id: str, run: Json) -> None:
-        """What its node said of it."""
+        """What its node said of it; a recorded ending is not taken back."""
         self._do(
-            "insert into holdfast_look (id, at, run) select id, %s, %s from holdfast_placement"
-            " where id = %s on conflict (id) do update set at = excluded.at, run = excluded.run",
-            (wall_clock(), _json(run), placement_id),
+            "insert into holdfast_look as l (id, at, run)"
+            " select id, %s, %s::jsonb from holdfast_placement where id = %s"
+            " on conflict (id) do update set at = excluded.at, run = excluded.run"
+            f" where {storing.LOOK_GIVES_WAY}",
+            (wall_clock(), storing.document_text(run), placement_id),
         )
 
     def recall(self, placement_id: str) -> LastLook | None:
-        """What its node said last."""
-        found = self._do("select at, run from holdfast_look where id = %s", (placement_id,))
-        return LastLook(*found[0]) if found else None
+        """What its node said last, or exported."""
+        found = self._do(_RECALL, (placement_id,))
+        if not found:
+            return None
+        at, run, *fact = found[0]
+        return LastLook(at, run, None if fact[0] is None else LastFact(*fact))
+
+    def cursor_of(self, node: str) -> str | None:
+        """How far the facts of that node are stored."""
+        connection = self._connected()
+        with _Asking(self), connection.transaction(), connection.cursor() as cursor:
+            return storing.read_cursor(cursor, node)
+
+    def store(self, node: NodeFacts, batch: FactBatch, after: str | None) -> storing.StoredBatch:
+        """Facts, rows and cursor of a node in one transaction, if its cursor still is `after`."""
+        connection = self._connected()
+        with _Asking(self), connection.transaction(), connection.cursor() as cursor:
+            return storing.store_batch(cursor, node, batch, after)
 
     def _change(self, placement_id: str, change: Any) -> Placement:
         """Read, change and write one, with nobody in between."""
@@ -190,10 +232,15 @@ class PostgresLedger:
             psycopg = _psycopg()
             with _Asking(self):
                 self._connection = psycopg.connect(self._url, autocommit=True, **_CONNECTION)
-                with self._connection.transaction():
-                    self._connection.execute("select pg_advisory_xact_lock(%s)", (_SCHEMA_LOCK,))
-                    self._connection.execute(_SCHEMA)
+                if not self._connection.execute(_HAS_ALL, (_TABLES,)).fetchone()[0]:
+                    self._make_tables()
         return self._connection
+
+    def _make_tables(self) -> None:
+        """Those that are missing: the database may be an earlier version's."""
+        with self._connection.transaction():
+            self._connection.execute("select pg_advisory_xact_lock(%s)", (_SCHEMA_LOCK,))
+            self._connection.execute(_SCHEMA)
 
     def close(self) -> None:
         """Close the connection; it may be used again."""

@@ -36,8 +36,10 @@ class ProgramEnd(Record):
         return lines[-1].strip() if lines else f"exit code {self.code}"
 
 
-def run_program(argv: Sequence[str], *, stdin: bytes = b"", seconds: float) -> Steps[ProgramEnd]:
-    """To its end; NoAnswer, and it is ended, when it takes longer."""
+def run_program(
+    argv: Sequence[str], *, stdin: bytes = b"", seconds: float, name: str = ""
+) -> Steps[ProgramEnd]:
+    """To its end; NoAnswer, and it is ended, when it takes longer. `name`: of what it asks."""
     with open(os.memfd_create("stdin"), "w+b", closefd=True) as given:
         given.write(stdin)
         given.seek(0)
@@ -54,7 +56,7 @@ def run_program(argv: Sequence[str], *, stdin: bytes = b"", seconds: float) -> S
                 f"there is no {argv[0]} here", hint="install it, and see that it is in PATH"
             ) from None
     try:
-        output, errors = yield from _read_all(program, argv[0], boottime() + seconds)
+        output, errors = yield from _read_all(program, name or argv[0], boottime() + seconds)
         code = program.wait()
     finally:
         _end(program)

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from holdfast.errors import HoldfastError, NoAnswer, NotFound, OtherNode, RunNotFound, Unavailable
+from holdfast.errors import (
+    HoldfastError,
+    LeftToEngine,
+    NoAnswer,
+    NotFound,
+    OtherNode,
+    RunNotFound,
+    Unavailable,
+)
+from holdfast.fleet.ledger import LastLook
+from holdfast.fleet.placement import Placement
 from holdfast.fleet.placer import NodeCall
-from holdfast.fleet.remote_info import info_of
+from holdfast.fleet.remote_info import fit_info
 from holdfast.fleet.session import error_of, other_node
 from holdfast.fleet.verdict import NodeLook, Sight, judge
 from holdfast.lean import read_json
 from holdfast.process.clock import boottime, wall_clock
 from holdfast.record import Record
+from holdfast.run.names import new_id
 from holdfast.run.outcomes import Outcome
 
 TYPE_CHECKING = False
@@ -19,7 +30,7 @@ if TYPE_CHECKING:
 
     from holdfast.fleet.channel import Channel
     from holdfast.fleet.library import Fleet
-    from holdfast.fleet.placement import EngineView, NodeFacts, Placement
+    from holdfast.fleet.placement import EngineView, NodeFacts
     from holdfast.manage.info import RunInfo
     from holdfast.manage.operations import Steps
 
@@ -41,33 +52,43 @@ class Answered(Record):
     document: dict[str, Any]
 
 
+def any_node(where: str, engine: str) -> Placement:
+    """For a command that is about no run: whichever node answers there."""
+    bound = {"engine": engine}
+    return Placement(
+        new_id(), "any", None, engine, where, {}, True, "", wall_clock(), reservation=bound
+    )
+
+
 def open_channel(fleet: Fleet, placement: Placement, call: NodeCall) -> Steps[Channel]:
     """A command on the bound node, which has said that it is that one."""
     channel = yield from fleet.placer_of(placement.target).reach(placement, call)
     try:
         facts = yield from channel.hello()
         if placement.node is not None and facts.node != placement.node:
-            raise other_node(placement.where, facts.node, placement.node)
+            raise other_node(placement, facts.node, placement.node)
         if facts.node:  # one that has started nothing yet may have none
-            fleet.ledger.see(facts, placement.engine, placement.target)
-            if placement.node is None:
-                _note_node(fleet, placement, facts)
+            _note_answer(fleet, placement, facts)
     except BaseException:
         channel.close()
         raise
     return channel
 
 
-def _note_node(fleet: Fleet, placement: Placement, facts: NodeFacts) -> None:
-    """The engine chose this node, and the run is bound to it from here on."""
-    if fleet.ledger.get(placement.id) is not None:
-        fleet.ledger.note(placement.id, node=facts.node, node_name=facts.hostname)
+def _note_answer(fleet: Fleet, placement: Placement, facts: NodeFacts) -> None:
+    """Which node has answered. If the engine chose it, the run is bound to it from here on."""
+    try:
+        fleet.ledger.see(facts, placement.engine, placement.target)
+        if placement.node is None and fleet.ledger.get(placement.id) is not None:
+            fleet.ledger.note(placement.id, node=facts.node, node_name=facts.hostname)
+    except NoAnswer:
+        pass  # the node answers, and the ledger does not: it is noted at the next answer
 
 
 def drop_waiting(fleet: Fleet, placement: Placement) -> Steps[bool]:
     """Take back a run that waits at its engine. False: it has begun, or may have."""
     bound = placement.bound
-    if bound is None or placement.engine == "ssh" or placement.is_over:
+    if bound is None or placement.engine != "slurm" or placement.is_over:
         return False
     placer = fleet.placer_of(placement.target)
     view = yield from placer.look(bound)
@@ -84,6 +105,25 @@ def drop_waiting(fleet: Fleet, placement: Placement) -> Steps[bool]:
 def _note_dropped(fleet: Fleet, placement: Placement, outcome: Outcome, says: str) -> None:
     word = {"outcome": outcome, "at": wall_clock(), "says": says}
     fleet.ledger.note(placement.id, dropped=word)
+
+
+def leave_to_engine(
+    fleet: Fleet, placement: Placement, error: HoldfastError
+) -> Steps[HoldfastError]:
+    """What to raise of a stop that did not reach its node; the engine is asked to end the run."""
+    bound = placement.bound
+    if bound is None or not isinstance(error, NoAnswer):
+        return error
+    try:
+        asked = yield from fleet.placer_of(placement.target).end(bound)
+    except HoldfastError as failed:
+        return NoAnswer(f"{error.message}; {failed.message}", hint=error.hint)
+    if asked is None:
+        return error
+    return LeftToEngine(
+        f"{error.message}; {asked}: what becomes of the run is known once its node answers",
+        hint=f"holdfast status {placement.id}",
+    )
 
 
 def ask(
@@ -127,15 +167,30 @@ def ask_json(
     return Answered(reply.code, document)
 
 
-def look_steps(fleet: Fleet, placement: Placement) -> Steps[RunInfo]:
-    """How the run stands, from here; what its node says is remembered."""
-    sight = yield from sight_of(fleet, placement)
+def look_steps(
+    fleet: Fleet, placement: Placement, tried: HoldfastError | None = None
+) -> Steps[RunInfo]:
+    """How the run stands, from here; what its node says is remembered.
+
+    `tried`: what came of asking its node just now, which is then not done again.
+    """
+    sight = yield from sight_of(fleet, placement, tried)
     verdict = judge(sight)
     placement = sight.placement
     last = None if sight.last is None else sight.last.run
-    info = info_of(placement, verdict, last)
+    info = fit_info(placement, verdict, last)
     note_end(fleet, placement, sight)
     return info
+
+
+def keep_look(fleet: Fleet, placement: Placement, run: dict[str, Any]) -> None:
+    """What its node has said of it just now; an ending among it is noted."""
+    try:
+        fleet.ledger.remember(placement.id, run)
+    except NoAnswer:
+        return  # what the node said is the answer, also while the ledger does not answer
+    last = LastLook(wall_clock(), run)
+    note_end(fleet, placement, Sight(placement, NodeLook.ANSWERED, last=last))
 
 
 def note_end(fleet: Fleet, placement: Placement, sight: Sight) -> None:
@@ -158,11 +213,15 @@ def settle_dropped(fleet: Fleet, placement: Placement, engine: EngineView | None
     return fleet.ledger.get(placement.id) or placement
 
 
-def sight_of(fleet: Fleet, placement: Placement) -> Steps[Sight]:
+def sight_of(
+    fleet: Fleet, placement: Placement, tried: HoldfastError | None = None
+) -> Steps[Sight]:
     """Ask the node, then, where that leads nowhere, the engine; with the last facts."""
     look, why = NodeLook.NOT_ASKED, ""
     if placement.reservation is not None and placement.dropped is None:
         try:
+            if tried is not None:
+                raise tried
             words = ["status", placement.id]
             answered = yield from ask_json(fleet, placement, words)
             fleet.ledger.remember(placement.id, answered.document)

@@ -1,7 +1,8 @@
 """Which run a person means, here or elsewhere.
 
 A run whose directory is in this home is a local one. A name may mean both: an active one goes
-before an ended one, a newer before an older; two active ones have to be told apart by id.
+before an ended one, a newer before an older; two active ones have to be told apart by id. A start
+that is under way, and that its node does not have yet, takes the name from no active one.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ def find_run(runs: Runs, reference: str) -> Run:
     fleet = Fleet(runs)
     try:
         local = resolve(runs.home, reference)
-    except RunNotFound:
+    except RunNotFound as error:
         placement = meant_placement(fleet, reference, None)
         if placement is None:
+            error.hint = f"{error.hint}; `holdfast ls --fleet` shows those elsewhere too"
             raise
         return RemoteRun(fleet, placement)
     try:
@@ -54,7 +56,7 @@ def meant_placement(fleet: Fleet, reference: str, local: str | None) -> Placemen
     active = [one for one in found if not one.is_over]
     is_active_here = local is not None and RunDirectory(home, local).is_marked_active()
     if len(active) + is_active_here > 1:
-        active = [one for one in active if _may_be_active(fleet, one)]
+        active = _look_which(fleet, active, is_active_here)
     if len(active) + is_active_here > 1:
         shown = [f"{one.id} ({one.where})" for one in active]
         raise _ambiguous(reference, [*shown, f"{local} (here)"] if is_active_here else shown)
@@ -66,21 +68,35 @@ def meant_placement(fleet: Fleet, reference: str, local: str | None) -> Placemen
     return best if local is None or active or best.id > local else None
 
 
-def _may_be_active(fleet: Fleet, placement: Placement) -> bool:
-    """Asked where two may be meant: the ledger need not know of an end."""
-    info: RunInfo = run_steps(look_steps(fleet, placement))
-    return info.is_active
+def _look_which(fleet: Fleet, several: list[Placement], is_active_here: bool) -> list[Placement]:
+    """Those that are active at a look: the ledger need not know of an end, or of a start."""
+    infos: dict[str, RunInfo] = {one.id: run_steps(look_steps(fleet, one)) for one in several}
+    active = [one for one in several if infos[one.id].is_active]
+    started = [one for one in active if one.committed_at or infos[one.id].state.is_under_way]
+    return started if started or is_active_here else active
 
 
 def _candidates(fleet: Fleet, reference: str) -> list[Placement]:
     """Those of that name; else those whose id begins so."""
-    named = fleet.ledger.called(reference)
+    named = _newest_on_each(fleet.ledger.called(reference))
     if named:
         return named
     prefix = reference.lower()
     if len(prefix) < SHORTEST_PREFIX or not is_id_prefix(prefix):
         return []
     return fleet.ledger.beginning(prefix)
+
+
+def _newest_on_each(named: list[Placement]) -> list[Placement]:
+    """A node gives a name to one run at a time: what it started later has it now."""
+    found, nodes = [], set()
+    for one in named:
+        if one.committed_at is None or one.node is None:
+            found.append(one)
+        elif one.node not in nodes:
+            nodes.add(one.node)
+            found.append(one)
+    return found
 
 
 def _ambiguous(reference: str, shown: list[str]) -> InvalidName:

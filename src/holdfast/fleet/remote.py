@@ -6,16 +6,23 @@ Nothing is guessed: what the node does not answer is raised as NoAnswer (exit 6)
 
 from __future__ import annotations
 
-from holdfast.errors import HoldfastError, NoAnswer, RunNotFound, WrongUse
-from holdfast.fleet.reaching import ask, ask_json, drop_waiting, look_steps
-from holdfast.fleet.remote_info import info_from_node
+from holdfast.errors import NoAnswer, RunNotFound, WrongUse
+from holdfast.fleet.reaching import (
+    ask,
+    ask_json,
+    drop_waiting,
+    keep_look,
+    leave_to_engine,
+    look_steps,
+)
+from holdfast.fleet.remote_info import fit_info, info_from_node, refuse_resume
 from holdfast.fleet.remote_output import AGAIN_SECONDS, LONGEST_AGAIN_SECONDS, RemoteOutput
 from holdfast.fleet.remote_report import RemoteReport
 from holdfast.fleet.request import RESUME, FleetRequest
 from holdfast.fleet.session import error_of
+from holdfast.fleet.verdict import RemoteVerdict, VerdictSource
 from holdfast.manage.operations import Wait, run_steps
 from holdfast.manage.run import Run
-from holdfast.manage.together import together
 from holdfast.options import OPTIONS
 from holdfast.process.clock import boottime
 from holdfast.process.tree_stop import Cleanup
@@ -25,7 +32,7 @@ from holdfast.run.units import seconds_given
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from holdfast.fleet.aio import AsyncRemoteRun
@@ -104,7 +111,7 @@ class RemoteRun(Run):
             self.placement = known
 
     def stop(self, grace: float | str | None = None, signal: str | None = None) -> Cleanup:
-        """Stop the whole tree, by the run's own shim."""
+        """Stop the whole tree, by its shim. LeftToEngine: that was not reached, its engine was."""
         cleanup: Cleanup = run_steps(self._stop_steps(grace, signal))
         return cleanup
 
@@ -118,7 +125,10 @@ class RemoteRun(Run):
         if signal is not None:
             words += ["--signal", signal]
         room = _STOP_SECONDS + (600.0 if seconds is None else seconds)
-        answered = yield from self._ask(words, seconds=room)
+        try:
+            answered = yield from self._ask(words, seconds=room)
+        except NoAnswer as error:
+            raise (yield from leave_to_engine(self._fleet, self.placement, error)) from None
         row = answered.document["runs"][0]
         if row["stop"]["error"] is not None:
             raise error_of({**row["stop"]["error"], "exit_code": answered.code})
@@ -216,20 +226,39 @@ class RemoteRun(Run):
             try:
                 answered = yield from self._ask(words, seconds=room)
             except (NoAnswer, RunNotFound) as error:
-                info = yield from self._info_steps()
+                info = yield from self._look_while_waiting()
                 if isinstance(error, RunNotFound) and info.state is State.UNKNOWN:
-                    raise
+                    # It may have begun and ended between the question to node and engine.
+                    info = yield from self._look_while_waiting()
+                    if info.state is State.UNKNOWN:
+                        raise self._unseen_end(info) from None
                 if not info.is_active:
                     return info
                 self._runs._notice(f"{error.message}; waiting for it")
             else:
                 run = answered.document["runs"][0]
-                self._fleet.ledger.remember(self.id, run)
+                keep_look(self._fleet, self.placement, run)
                 return info_from_node(run)
             if deadline is not None and boottime() >= deadline:
                 return info
             yield Wait((), pause if deadline is None else min(pause, deadline - boottime()))
             pause = min(pause * 2, LONGEST_AGAIN_SECONDS)
+
+    def _look_while_waiting(self) -> Steps[RunInfo]:
+        """A look; unknown, also, while the ledger does not answer."""
+        try:
+            return (yield from self._info_steps())
+        except NoAnswer as error:
+            verdict = RemoteVerdict(State.UNKNOWN, VerdictSource.NOBODY, error.message)
+            return fit_info(self.placement, verdict, None)
+
+    def _unseen_end(self, info: RunInfo) -> RunNotFound:
+        """Its node answers, and has it no more: nobody will see how it ended."""
+        return RunNotFound(
+            f"{self.placement.name} ({self.id}): {info.evidence}; its end was not seen",
+            hint=f"holdfast fleet give-up {self.id}: it is lost then, and its key is free",
+            run=self.id,
+        )
 
     def output(self, since_byte: int = 0, tail: int | None = None) -> bytes:
         """What the run has written so far: from a byte on, or its last lines."""
@@ -264,8 +293,10 @@ class RemoteRun(Run):
         return resumed
 
     def _resume_steps(self, prompt: str | None) -> Steps[RemoteRun]:
+        if self.placement.engine == "slurm":
+            refuse_resume((yield from self._info_steps()))
         request = FleetRequest(RESUME, self.placement.name, of=self.id, prompt=prompt)
-        return self._again(request, None)
+        return (yield from self._again(request, None))
 
     def rerun(self, **changes: Any) -> Run:
         """The same command again, as a new run on the same node."""
@@ -362,33 +393,3 @@ class RemoteRun(Run):
     def report(self) -> Report:
         """What it used over time, as its node has it."""
         return RemoteReport(self._fleet, self.placement)  # type: ignore[return-value]
-
-
-def wait_for_all(
-    runs: Sequence[Run], *, any_of: bool, attention: bool, timeout: float | str | None
-) -> Steps[list[RunInfo]]:
-    """Until all of them, or one, have ended, or one needs a person; in the order given."""
-    from holdfast.manage.waiting import wait_for_runs
-
-    def one(run: Run) -> Generator[Wait, set[int], RunInfo]:
-        if isinstance(run, RemoteRun):
-            return (yield from run._wait_steps(timeout, attention=attention))
-        here = [run.directory]
-        return (yield from wait_for_runs(here, attention=attention, timeout=timeout))[0]
-
-    def is_enough(result: RunInfo | HoldfastError) -> bool:
-        return any_of or not (isinstance(result, HoldfastError) or result.attention is None)
-
-    results = yield from together([one(run) for run in runs], until=is_enough)
-    infos = []
-    for run, result in zip(runs, results, strict=True):
-        if isinstance(result, HoldfastError):
-            raise result
-        infos.append((yield from _look(run)) if result is None else result)
-    return infos
-
-
-def _look(run: Run) -> Steps[RunInfo]:
-    if isinstance(run, RemoteRun):
-        return (yield from run._info_steps())
-    return run.info()

@@ -6,9 +6,11 @@ and a word that is not known here makes the state unknown, never another word.
 
 from __future__ import annotations
 
-from holdfast.fleet.verdict import VerdictSource
+from holdfast.errors import Refused, StillAlive
+from holdfast.fleet.verdict import RemoteVerdict, VerdictSource
 from holdfast.manage.info import RunInfo
 from holdfast.manage.process_info import ProcessInfo
+from holdfast.manage.words.views import row_of
 from holdfast.run.facts import State
 from holdfast.run.outcomes import EndedBy, Loss, Outcome, StopCause
 
@@ -17,10 +19,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.fleet.placement import Placement
-    from holdfast.fleet.verdict import RemoteVerdict
 
     Json = dict[str, Any]
 
+UNFIT = (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError)
 _WORDS = {"outcome": Outcome, "ended_by": EndedBy, "loss": Loss, "stop_reason": StopCause}
 _EMPTY: dict[str, Any] = {"attempts": [], "wrappers": [], "tags": {}, "anomaly_count": 0}
 
@@ -41,6 +43,28 @@ def info_from_node(document: Json) -> RunInfo:
     fields["workload"] = None if workload is None else ProcessInfo.from_json(workload)
     fields["wrappers"] = [ProcessInfo.from_json(one) for one in fields["wrappers"]]
     return RunInfo(**fields)
+
+
+def fit_info(placement: Placement, verdict: RemoteVerdict, last: Json | None) -> RunInfo:
+    """The same, of a node that may say anything: what no run could be is told as that."""
+    try:
+        info = info_of(placement, verdict, last)
+        _check_fit(info)
+        return info
+    except UNFIT as error:
+        if verdict.source is VerdictSource.NODE:
+            fault = f"{placement.where} says of it what can't be read ({type(error).__name__})"
+            verdict = RemoteVerdict(State.UNKNOWN, VerdictSource.NOBODY, fault)
+        return info_of(placement, verdict, None)
+
+
+def _check_fit(info: RunInfo) -> None:
+    """Raises one of UNFIT where it can't be shown."""
+    row = row_of(info)
+    texts = (row.name, row.note, row.agent or "", *row.tags, *row.tags.values())
+    "".join((*texts, *(info.command or ())))
+    float(row.tokens or 0), float(row.cost_usd or 0)
+    float(row.figures.cpu_percent or 0), int(row.figures.memory_bytes or 0)
 
 
 def info_of(placement: Placement, verdict: RemoteVerdict, last: Json | None) -> RunInfo:
@@ -65,6 +89,9 @@ def info_of(placement: Placement, verdict: RemoteVerdict, last: Json | None) -> 
             loss=Loss.UNSEEN,
             vouched=True,
             ended_by=EndedBy.UNKNOWN,
+            exit_code=None,
+            signal=None,
+            duration_seconds=None,
             is_recorded=True,
         )
     if verdict.source is VerdictSource.DROPPED:
@@ -100,3 +127,19 @@ def _asked(placement: Placement) -> Json:
         "key": placement.key,
         "created_at": placement.created_at,
     }
+
+
+def refuse_resume(info: RunInfo) -> None:
+    """Raise what a node that is reached only by a job could refuse only once that has begun."""
+    if info.state is State.ENDED and info.agent is None:
+        raise Refused(
+            f"{info.name} ({info.id}) is not the run of an agent: there is no session to resume",
+            hint=f"holdfast rerun {info.id} starts its command again",
+            run=info.id,
+        )
+    if info.is_active and info.state is not State.UNKNOWN:
+        raise StillAlive(
+            f"{info.name} ({info.id}) is {info.state}: {info.evidence}",
+            hint=f"holdfast stop {info.id}",
+            run=info.id,
+        )

@@ -77,7 +77,7 @@ def commit_over(
     """Have the bound node start it; without a request, ask whether it was."""
     facts = session.facts
     if facts.node != node:
-        raise other_node(placement.where, facts.node, node)
+        raise other_node(placement, facts.node, node)
     answered = yield from session.ask(start_document(placement, node, request))
     return read_answer(answered, facts)
 
@@ -103,7 +103,7 @@ def refuse_other_node(placement: Placement, facts: NodeFacts) -> None:
     """OtherNode when a run has to go on where it was, and that node is not there any more."""
     needed = placement.request.get("on_node")
     if needed and facts.node != needed:
-        raise other_node(placement.where, facts.node, needed)
+        raise other_node(placement, facts.node, needed)
 
 
 def read_answer(answered: dict[str, Any], facts: NodeFacts) -> StartAnswer | None:
@@ -116,15 +116,16 @@ def read_answer(answered: dict[str, Any], facts: NodeFacts) -> StartAnswer | Non
         raise Unavailable("the node's answer is not understood", hint="install the same version")
     if found["run"] is None and not found["was_before"]:
         return None
-    return StartAnswer(facts, found["run"], bool(found["was_before"]))
+    notices = tuple(map(str, found.get("notices") or ()))
+    return StartAnswer(facts, found["run"], bool(found["was_before"]), notices)
 
 
-def other_node(where: str, found: str, bound: str) -> OtherNode:
+def other_node(placement: Placement, found: str, bound: str) -> OtherNode:
     """The error when another node answers than the run is bound to."""
     return OtherNode(
-        f"{where} answers as node {found or 'none'}, and the run is bound to {bound}: its home was"
-        " replaced, or the name leads to another machine",
-        hint="holdfast fleet give-up RUN, if the run is known to be gone",
+        f"{placement.where} answers as node {found or 'none'}, and the run is bound to {bound}:"
+        " its home was replaced, or the name leads to another machine",
+        hint=f"holdfast fleet give-up {placement.id}, if the run is known to be gone",
     )
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import shlex
-import stat
 
-from holdfast.errors import HoldfastError, NoAnswer, Unavailable
+from holdfast.errors import HoldfastError, NoAnswer
 from holdfast.fleet.channel import Channel, count_sessions
 from holdfast.fleet.placement import Reservation
 from holdfast.fleet.session import (
@@ -22,8 +21,8 @@ from holdfast.fleet.session import (
     relay_line,
     tty_word,
 )
+from holdfast.fleet.sockets import socket_folder
 from holdfast.manage.doctor.findings import missing, works
-from holdfast.run.atomic_files import make_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,8 +37,9 @@ if TYPE_CHECKING:
 
 _NOT_REACHED = 255  # ssh's own failures
 _NOT_FOUND = 127
-_LONGEST_SOCKET_PATH = 100
 _PERSIST_SECONDS = 60
+_LINES_QUOTED = 3
+_CHECK_SECONDS = 10  # that the connection of a check is kept unused
 _SESSIONS = 10  # MaxSessions of sshd, by default
 _OPTIONS = (
     "BatchMode=yes",
@@ -94,6 +94,11 @@ class SshPlacer:
         self._idle.append(session)
         return answer
 
+    def renew(self, _placement: Placement, _bound: Reservation) -> Steps[StartAnswer | None]:
+        """A commit is the node's own answer: nothing of it can be lost."""
+        yield from ()
+        return None
+
     def look(self, _bound: Reservation) -> Steps[EngineView | None]:
         """ssh has no word about a run."""
         yield from ()
@@ -115,9 +120,17 @@ class SshPlacer:
         """Nothing is held."""
         yield from ()
 
+    def end(self, _bound: Reservation) -> Steps[str | None]:
+        """There is nobody else to ask."""
+        yield from ()
+        return None
+
     def check(self) -> Steps[list[DoctorFinding]]:
         """Whether one connection carries as many commands at once as ssh's default allows."""
+        yield from self._connect()
         opened = yield from count_sessions(self._shared(), _SESSIONS)
+        if not opened:
+            return []  # no connection: what is wrong is told when the node is asked
         if opened >= _SESSIONS:
             return [works("sessions", f"one connection carries {_SESSIONS} commands at once")]
         return [
@@ -128,11 +141,26 @@ class SshPlacer:
             )
         ]
 
+    def _connect(self) -> Steps[None]:
+        """Have a connection of the check's own made, if it can be: none of its room is in use."""
+        ssh = self._ssh("-T")
+        argv = [ssh[0], *self._own_connection(), *ssh[1:], "exec true"]
+        with Channel(argv, self._host, answer_seconds=self._settings.answer_seconds) as channel:
+            try:
+                yield from channel.hello()
+            except HoldfastError:  # it says nothing, and ends
+                pass
+
     def _shared(self) -> list[str]:
-        """A session over the shared connection, and none without it."""
+        """A session over that connection, and none without it."""
         only = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false")
         ssh = self._ssh("-T")
-        return [ssh[0], *only, *ssh[1:], "exec cat"]
+        return [ssh[0], *self._own_connection(), *only, *ssh[1:], "exec cat"]
+
+    def _own_connection(self) -> list[str]:
+        """ssh takes the first of two values."""
+        path = self._socket(f"check {os.getpid()}")
+        return ["-o", f"ControlPath={path}", "-o", f"ControlPersist={_CHECK_SECONDS}"]
 
     def _open(self, asked: Sequence[str]) -> Steps[StartSession]:
         if self._idle:
@@ -167,12 +195,12 @@ class SshPlacer:
         prefix = f"env HOLDFAST_HOME={shlex.quote(home)} " if home else ""
         return f"exec {prefix}{self._settings.command} fleet {' '.join((verb, *words))}"
 
-    def _socket(self) -> str:
+    def _socket(self, use: str = "") -> str:
         """Where ssh keeps the shared connection: one for each host and way to it."""
         import hashlib
 
-        way = "\0".join((self._host, *self._settings.options)).encode()
-        return f"{_socket_folder()}/{hashlib.sha256(way).hexdigest()[:16]}"
+        way = "\0".join((self._host, *self._settings.options, *([use] if use else []))).encode()
+        return f"{socket_folder('ssh')}/{hashlib.sha256(way).hexdigest()[:16]}"
 
     def _explained(self, error: NoAnswer) -> HoldfastError:
         """What to do about a host on which no holdfast answered."""
@@ -182,25 +210,16 @@ class SshPlacer:
                 hint="install it there; if it is in ~/.local/bin, which such a shell may not look"
                 f' into: [fleet.engine.{self._target.name}] command = "~/.local/bin/holdfast"',
             )
-        if error.fields.get("status") not in (None, _NOT_REACHED):
-            return NoAnswer(
-                f"holdfast on {self._host} did not begin: {error.fields['said']}",
-                hint=f"try it: ssh {self._host} {self._settings.command} fleet node",
-            )
-        return error
+        said = error.fields.get("said", "").splitlines()
+        words = "; ".join(line.strip() for line in said[-_LINES_QUOTED:] if line.strip())
+        status = error.fields.get("status")
+        message = error.message
+        if status not in (None, _NOT_REACHED):
+            words = words or f"it ended with exit code {status}, and said nothing"
+            message = f"holdfast on {self._host} did not begin: {words}"
+        return NoAnswer(message, hint=f"try it: {self._by_hand()}")
 
-
-def _socket_folder() -> str:
-    """A directory of our own with a short name: the path of a socket has little room."""
-    base = os.environ.get("XDG_RUNTIME_DIR", "")
-    if os.path.isabs(base) and len(base) < _LONGEST_SOCKET_PATH // 2 and os.path.isdir(base):
-        path = f"{base}/holdfast-ssh"
-    else:
-        path = f"/tmp/holdfast-ssh-{os.geteuid()}"
-    make_directory(path)
-    found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-        raise Unavailable(
-            f"{path} is not a private directory of ours", hint="see who made it, and remove it"
-        )
-    return path
+    def _by_hand(self) -> str:
+        """What a person can type to see what is wrong."""
+        remote = self._remote("node").removeprefix("exec ")
+        return shlex.join(["ssh", *self._settings.options, "--", self._host, remote])

@@ -52,15 +52,26 @@ def answer(runs: Runs, node: str, line: bytes) -> Json:
     except (ValueError, HoldfastError) as error:
         return _failure(error, is_made=False)
     was_before = was_given(runs.home, directory.id)
+    notices: list[str] = []
     try:
         if asked.get("do") != "find":
-            run_steps(start_given(runs, asked))
+            run_steps(start_given(_heard(runs, notices), asked))
         elif not was_before:
             return {"answer": {"run": None, "was_before": False}}
     except (HoldfastError, OSError) as error:
         return _failure(error, is_made=directory.exists() or was_before)
     run = Run(runs, directory.id).info().to_json() if directory.exists() else None
-    return {"answer": {"run": run, "was_before": was_before}}
+    return {"answer": {"run": run, "was_before": was_before, "notices": notices}}
+
+
+def _heard(runs: Runs, notices: list[str]) -> Runs:
+    """The same runs; what a start tells is kept too."""
+
+    def hear(text: str) -> None:
+        notices.append(text)
+        runs._notice(text)
+
+    return Runs(runs.home.path, tags=runs.tags, notice=hear)
 
 
 def start_given(runs: Runs, asked: Json) -> Steps[RunDirectory]:

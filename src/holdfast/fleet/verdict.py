@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from holdfast.lean import StrEnum
 from holdfast.record import Record
+from holdfast.run.events import Kind
 from holdfast.run.facts import State
 
 TYPE_CHECKING = False
@@ -74,6 +75,12 @@ class Sight(Record):
         is_ended = self.last_state is State.ENDED
         return is_ended and self.last is not None and self.last.run.get("is_recorded") is True
 
+    @property
+    def end_was_exported(self) -> bool:
+        """Whether its node has exported the ending, whoever else has seen it."""
+        fact = None if self.last is None else self.last.fact
+        return self.has_recorded_end and fact is not None and fact.kind == Kind.ENDED
+
 
 class RemoteVerdict(Record):
     """How it stands, on whose word, and why."""
@@ -113,15 +120,16 @@ def _say_recorded(sight: Sight) -> str:
         NodeLook.OTHER: "the node that answers there now is another one",
         NodeLook.SILENT: "it does not answer now",
     }.get(sight.look, "")
-    return "; ".join(
-        filter(None, (f"recorded by {sight.placement.where}, seen at {at}", now, _quote(sight)))
-    )
+    how = "exported" if sight.end_was_exported else "seen"
+    said = f"recorded by {sight.placement.where}, {how} at {at}"
+    return "; ".join(filter(None, (said, now, _quote(sight), _conflict(sight))))
 
 
 def _say_given_up(sight: Sight) -> str:
     word = sight.placement.given_up or {}
     reason = f": {word['reason']}" if word.get("reason") else ""
-    return f"given up by {word.get('by')} at {word.get('at')}{reason}; {_say_unknown(sight)}"
+    said = f"given up by {word.get('by')} at {word.get('at')}, as their assertion{reason}"
+    return f"{said}; {_say_unknown(sight)}"
 
 
 def _say_dropped(sight: Sight) -> str:
@@ -155,7 +163,7 @@ def _say_unknown(sight: Sight) -> str:
         NodeLook.SILENT: f"{where} does not answer{since}{why}",
         NodeLook.NOT_ASKED: f"no node is known to have it{why}",
     }.get(sight.look, "")
-    return "; ".join(filter(None, (said, _quote(sight), _last(sight))))
+    return "; ".join(filter(None, (said, _quote(sight), _last(sight), _conflict(sight))))
 
 
 def _quote(sight: Sight) -> str:
@@ -165,7 +173,17 @@ def _quote(sight: Sight) -> str:
 def _last(sight: Sight) -> str:
     if sight.last is None:
         return "no fact of it is known"
-    return f"last fact: {sight.last.run.get('state')} at {sight.last.at}"
+    state, fact = sight.last.run.get("state"), sight.last.fact
+    if fact is None:
+        return f"last fact: {state} at {sight.last.at}"
+    return f"last fact: {fact.seq} {fact.kind} at {fact.at}, then seen {state} at {sight.last.at}"
+
+
+def _conflict(sight: Sight) -> str:
+    fact = None if sight.last is None else sight.last.fact
+    if fact is None or not fact.conflict:
+        return ""
+    return "facts that it exported differ from earlier ones: its home was restored from a copy"
 
 
 _TABLE: tuple[

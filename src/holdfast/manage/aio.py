@@ -54,7 +54,7 @@ async def run_steps_async(steps: Generator[Wait, set[int], Result]) -> Result:
     try:
         wait = next(steps)
         while True:
-            wait = steps.send(await _until(wait))
+            wait = steps.send(await until(wait))
     except StopIteration as done:
         result: Result = done.value
         return result
@@ -66,7 +66,7 @@ async def run_steps_async(steps: Generator[Wait, set[int], Result]) -> Result:
         steps.close()
 
 
-async def _until(wait: Wait) -> set[int]:
+async def until(wait: Wait) -> set[int]:
     """The descriptors that are ready; empty when the time is over."""
     loop = asyncio.get_running_loop()
     woken: asyncio.Future[None] = loop.create_future()

@@ -23,13 +23,18 @@ def duration_seconds(facts: RunFacts, *, has_ended: bool) -> float | None:
     ended_at = facts.ended_at if facts.has_ended else None
     if facts.started_at is None or (has_ended and ended_at is None):
         return None
-    began, ended = facts.started_boottime, facts.ended_boottime
-    if began is not None and (ended is not None or ended_at is None) and _is_one_boot(facts):
+    began, ended = began_boottime(facts), facts.ended_boottime
+    if began is not None and (ended is not None or ended_at is None):
         passed = (boottime() if ended is None else ended) - began
     else:
         end = time.time() if ended_at is None else seconds_of(ended_at)
         passed = end - seconds_of(facts.started_at)
     return round(max(0.0, passed), 3)
+
+
+def began_boottime(facts: RunFacts) -> float | None:
+    """When it was started, by the clock of this boot, or of the one in which it also ended."""
+    return facts.started_boottime if _is_one_boot(facts) else None
 
 
 def _is_one_boot(facts: RunFacts) -> bool:
@@ -45,9 +50,14 @@ def deadline_at(spec: RunSpec, facts: RunFacts) -> str | None:
     timeout = spec.wanted.timeout_seconds
     if timeout is None or facts.started_at is None:
         return None
-    at = seconds_of(facts.started_at) + timeout
-    began = facts.started_boottime
-    if began is not None and not facts.has_ended and _is_one_boot(facts):
+    began = None if facts.has_ended else began_boottime(facts)
+    return deadline_of(timeout, facts.started_at, began)
+
+
+def deadline_of(timeout: float, started_at: str, began: float | None) -> str:
+    """The same of a run that began at that `boottime`; None: of another boot."""
+    at = seconds_of(started_at) + timeout
+    if began is not None:
         true = time.time() - boottime() + began + timeout
         at = true if abs(true - at) > _STEP_SECONDS else at
     return iso_time(at)

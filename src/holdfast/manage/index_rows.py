@@ -106,15 +106,19 @@ def text_of(info: RunInfo) -> str:
 def info_from(text: str) -> RunInfo | None:
     """A run as its row has it; None: no row that we wrote."""
     try:
-        fields = read_json(text)
-        for name, kind in _WORDS.items():
-            fields[name] = None if fields[name] is None else kind(fields[name])
-        workload = fields["workload"]
-        fields["workload"] = None if workload is None else ProcessInfo.from_json(workload)
-        fields["wrappers"] = [ProcessInfo.from_json(one) for one in fields["wrappers"]]
-        return RunInfo(**fields)
+        return info_of(read_json(text))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
+
+
+def info_of(fields: dict[str, Any]) -> RunInfo:
+    """A run from what `to_json` made of it; all kinds of errors for anything else."""
+    for name, kind in _WORDS.items():
+        fields[name] = None if fields[name] is None else kind(fields[name])
+    workload = fields["workload"]
+    fields["workload"] = None if workload is None else ProcessInfo.from_json(workload)
+    fields["wrappers"] = [ProcessInfo.from_json(one) for one in fields["wrappers"]]
+    return RunInfo(**fields)
 
 
 def conditions(selection: Selection) -> Condition:

@@ -149,7 +149,7 @@ def describe_run(view: RunView, *, closely: bool = True) -> RunInfo:
     facts = _with_workload(spec, view.facts)
     now, used = _live(directory, spec, facts, standing, closely)
     latest, shim = facts.attempt, facts.shim
-    log = _stat(directory.output_path)
+    log = stat_or_none(directory.output_path)
     has_ended = standing.state is State.ENDED
 
     def seen(process: ProcessFacts) -> ProcessInfo:
@@ -183,7 +183,7 @@ def describe_run(view: RunView, *, closely: bool = True) -> RunInfo:
         ended_at=ended_at,
         duration_seconds=duration_seconds(facts, has_ended=has_ended),
         deadline_at=deadline_at(spec, facts),
-        last_output_at=_last_output(directory, spec, log),
+        last_output_at=last_output_at(directory, log, is_split=spec.wanted.split_stderr),
         attempt=latest.number or None,
         attempts=_attempts(spec, facts, closely),
         resumed_from=spec.resumed_from,
@@ -215,7 +215,7 @@ def describe_run(view: RunView, *, closely: bool = True) -> RunInfo:
         watching={"degraded": list(facts.degraded)} if facts.degraded else None,
         anomaly_count=facts.anomaly_count,
         log_bytes=None if log is None else log.st_size,
-        notify_failure=_notify_failure(directory) if spec.wanted.notify is not None else None,
+        notify_failure=notify_failure(directory) if spec.wanted.notify is not None else None,
         last_output=_last_lines(view, closely),
     )
 
@@ -223,9 +223,9 @@ def describe_run(view: RunView, *, closely: bool = True) -> RunInfo:
 def read_figures(view: RunView) -> tuple[Json | None, str | None]:
     """`now` and `last_output_at`: what changes of a supervised run while nothing is recorded."""
     directory, spec = view.directory, view.spec
-    facts, log = _with_workload(spec, view.facts), _stat(directory.output_path)
+    facts, log = _with_workload(spec, view.facts), stat_or_none(directory.output_path)
     now, _ = _live(directory, spec, facts, view.standing, closely=False)
-    return now, _last_output(directory, spec, log)
+    return now, last_output_at(directory, log, is_split=spec.wanted.split_stderr)
 
 
 def _with_workload(spec: RunSpec, facts: RunFacts) -> RunFacts:
@@ -251,6 +251,8 @@ def _session(facts: RunFacts) -> Json | None:
 
 def _attention(facts: RunFacts) -> Json | None:
     """The most pressing of what it waits for; the rest of it are its `others`."""
+    if not facts.attempt.attention:
+        return None  # of nearly all runs
     needed = [
         {
             "kind": one["about"],
@@ -261,7 +263,7 @@ def _attention(facts: RunFacts) -> Json | None:
         }
         for one in sorted(facts.attempt.attention, key=lambda one: one["about"] == "turn_over")
     ]
-    return {**needed[0], "others": needed[1:]} if needed else None
+    return {**needed[0], "others": needed[1:]}
 
 
 def _budget(spec: RunSpec, facts: RunFacts) -> Json | None:
@@ -311,7 +313,7 @@ def _live(
     from holdfast.run.live import read_live
 
     interval = spec.wanted.sample_interval_seconds
-    live = read_live(directory.trace_path, facts, interval, with_usage=closely)
+    live = read_live(directory.trace_path, facts.workloads, interval, with_usage=closely)
     return live.now, live.usage
 
 
@@ -324,21 +326,23 @@ def judge_cleanup(cleanup: Json | None) -> Json | None:
     return judge(cleanup)
 
 
-def _stat(path: str) -> os.stat_result | None:
+def stat_or_none(path: str) -> os.stat_result | None:
     try:
         return os.stat(path)
     except OSError:
         return None
 
 
-def _last_output(directory: RunDirectory, spec: RunSpec, log: os.stat_result | None) -> str | None:
+def last_output_at(
+    directory: RunDirectory, log: os.stat_result | None, *, is_split: bool
+) -> str | None:
     """Both streams count."""
-    errors = _stat(directory.stderr_path) if spec.wanted.split_stderr else None
+    errors = stat_or_none(directory.stderr_path) if is_split else None
     written = [one.st_mtime for one in (log, errors) if one is not None and one.st_size]
     return iso_time(max(written)) if written else None
 
 
-def _notify_failure(directory: RunDirectory) -> str | None:
+def notify_failure(directory: RunDirectory) -> str | None:
     """What a notice that failed left behind; of nearly all runs there is nothing to look for."""
     try:
         text = _content(directory.notify_failed_path)[:500].decode(errors="replace").strip()

@@ -16,6 +16,7 @@ from holdfast.manage.process_info import process_info
 from holdfast.manage.selection import Selection
 from holdfast.process.clock import iso_time
 from holdfast.process.identity import ProcessIdentity
+from holdfast.process.verdict import Verdict
 from holdfast.run.directory import RunDirectory
 from holdfast.run.names import is_id
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     from holdfast.manage.index import Index
     from holdfast.manage.index_rows import IndexRow
+    from holdfast.manage.reading.digests import Digests
+    from holdfast.manage.reading.kept_runs import KeptRuns
     from holdfast.manage.state import RunView
     from holdfast.run.home import Home
 
@@ -53,25 +56,33 @@ def select_runs(
     by_end: bool = False,
     closely: bool = True,
     ids: set[str] | None = None,
+    kept: KeptRuns | None = None,
+    digests: Digests | None = None,
 ) -> Iterator[RunInfo]:
     """The runs that fit, one by one, newest first.
 
     `by_end`: what is going on first, then what ended last. `closely=False` may leave out the
-    command and what processes do now: enough for a table. `ids`: of these alone.
+    command and what processes do now: enough for a table. `ids`: of these alone. `kept`: what
+    earlier listings have read, for whoever lists often. `digests`: the same of running runs, from
+    one process to the next.
     """
     if not home.check():
         return
     selection = selection or Selection()
     ids = selection.candidates(home) if ids is None else ids
     if are_few(home, ids):
-        read = (_examine(RunDirectory(home, one), closely)[0] for one in _newest_first(ids))
+        read = (
+            _examine(RunDirectory(home, one), closely, digests)[0] for one in _newest_first(ids)
+        )
         found = (info for info in read if info is not None and selection.fits(info))
         yield from sorted(found, key=place_of, reverse=True) if by_end else found
         return
     from holdfast.manage.index import Index
 
     with Index(home) as index:
-        yield from _Listing(home, index, selection, closely).runs(ids, by_end)
+        yield from _Listing(home, index, selection, closely, kept=kept, digests=digests).runs(
+            ids, by_end
+        )
 
 
 def are_few(home: Home, ids: set[str]) -> bool:
@@ -120,11 +131,22 @@ class _Listing:
     is given was compared with its directory; what has no row is read.
     """
 
-    def __init__(self, home: Home, index: Index, selection: Selection, closely: bool) -> None:
+    def __init__(
+        self,
+        home: Home,
+        index: Index,
+        selection: Selection,
+        closely: bool,
+        *,
+        kept: KeptRuns | None = None,
+        digests: Digests | None = None,
+    ) -> None:
         self._home = home
         self._index = index
         self._selection = selection
         self._closely = closely
+        self._kept = kept
+        self._digests = digests
 
     def runs(self, ids: set[str], by_end: bool) -> Iterator[RunInfo]:
         """Those of these ids that fit."""
@@ -196,11 +218,16 @@ class _Listing:
             return self._read(row.id)
         if not self._selection.can_be_ended:
             return None
-        known = self._index.info(row)
+        kept = self._kept
+        known = None if kept is None else kept.get(row.id, stamp)
+        known = known or self._index.info(row)
         if known is None:
             return self._read(row.id)
-        known = known.replace(cleanup=judge_cleanup(known.cleanup))
-        return _look_again(known, directory) if self._closely else known
+        known = _with_cleanup(known)
+        looked = _look_again(known, directory) if self._closely else known
+        if kept is not None:
+            kept.keep(looked, stamp)
+        return looked
 
     def _read(self, run_id: str) -> RunInfo | None:
         """From its directory, since its row does not count any more."""
@@ -215,7 +242,7 @@ class _Listing:
 
         directory = RunDirectory(self._home, run_id)
         stamp = stamp_of(directory)
-        info, view = _examine(directory, self._closely)
+        info, view = _examine(directory, self._closely, self._digests)
         if info is None or view is None or not view.is_final or stamp is None:
             return info, False
         if not self._closely:  # once: the index has it from then on
@@ -228,8 +255,13 @@ def _place_of_row(row: IndexRow) -> Place:
     return (0, row.at, row.id)
 
 
-def _examine(directory: RunDirectory, closely: bool) -> tuple[RunInfo | None, RunView | None]:
+def _examine(
+    directory: RunDirectory, closely: bool, digests: Digests | None = None
+) -> tuple[RunInfo | None, RunView | None]:
+    """The run, and the look that was made at it, if it needed one."""
     try:
+        if digests is not None and not closely:
+            return digests.examine(directory)
         return examine_run(directory, closely=closely)
     except RunNotFound:  # never made, or removed since it was listed
         return None, None
@@ -248,13 +280,21 @@ def _for_good(info: RunInfo) -> RunInfo:
     )
 
 
+def _with_cleanup(info: RunInfo) -> RunInfo:
+    cleanup = judge_cleanup(info.cleanup)
+    return info if cleanup is info.cleanup else info.replace(cleanup=cleanup)
+
+
 def _look_again(info: RunInfo, directory: RunDirectory) -> RunInfo:
-    """What may change of an ended run: verdicts, and the output of leftovers that were kept."""
+    """What may change of an ended run: verdicts, and the output of leftovers that were kept. The
+    same object: nothing has."""
     try:
         log = os.stat(directory.output_path)
         size, at = log.st_size, iso_time(log.st_mtime) if log.st_size else None
     except OSError:
         size, at = None, None
+    if (size, at) == (info.log_bytes, info.last_output_at) and _are_as_before(info):
+        return info
     shim = info.shim
     if shim is not None:
         shim = {**shim, "verdict": ProcessIdentity.from_json(shim).verdict().value}
@@ -264,4 +304,18 @@ def _look_again(info: RunInfo, directory: RunDirectory) -> RunInfo:
         wrappers=[process_info(wrapper.to_json()) for wrapper in info.wrappers],
         log_bytes=size,
         last_output_at=at,
+    )
+
+
+def _are_as_before(info: RunInfo) -> bool:
+    """Whether its processes are gone, each as the last look has said. What lives may change."""
+    shim = info.shim
+    processes = [one for one in (info.workload, *info.wrappers) if one is not None]
+    said = [(one.token, one.verdict) for one in processes]
+    said += [] if shim is None else [(shim["token"], shim["verdict"])]
+    return all(
+        verdict is not None
+        and verdict != Verdict.SAME.value
+        and ProcessIdentity.from_json({"token": token}).look().verdict.value == verdict
+        for token, verdict in said
     )

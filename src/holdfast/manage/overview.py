@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.run.home import Home
 
 WINDOW = "24h"  # of ended runs, those that ended lately
+_MANY = 16  # active runs; fewer are read as soon as what was kept of them
 
 
 class Overview:
@@ -77,12 +78,21 @@ class Overview:
         selection = self._selection.replace(since=self._since)
         named: Iterator[RunInfo] = iter(())
         if selection.names is not None or not self._ids:
-            named = select_runs(self._home, selection, by_end=True, closely=self._closely)
+            named = self._selected(selection)
         if not self._ids:
             return named
         by_id = {info.id: info for info in self._by_id(selection.replace(names=None))}
         by_id.update((info.id, info) for info in named)
         return iter(sorted(by_id.values(), key=place_of, reverse=True))
+
+    def _selected(self, selection: Selection) -> Iterator[RunInfo]:
+        if self._closely or len(self._home.run_ids(active=True)) < _MANY:
+            return select_runs(self._home, selection, by_end=True, closely=self._closely)
+        from holdfast.manage.reading.digests import Digests
+
+        digests = Digests(self._home)
+        found = select_runs(self._home, selection, by_end=True, closely=False, digests=digests)
+        return digests.stored_after(found)
 
     def _by_id(self, rest: Selection) -> Iterator[RunInfo]:
         for run_id in self._ids:

@@ -101,7 +101,27 @@ def process_info(
     recorded: Json, looks: dict[str, Look] | None = None, closely: bool = True
 ) -> ProcessInfo:
     """The same as a record."""
+    if not closely and not looks:
+        return _as_recorded(recorded)
     return ProcessInfo.from_json(process_json(recorded, looks or {}, closely))
+
+
+def _as_recorded(recorded: Json) -> ProcessInfo:
+    """Of a process that nobody looked at: a list has one of each run."""
+    state, cmdline = recorded.get("state"), recorded.get("cmdline")
+    return ProcessInfo(
+        recorded["pid"],
+        recorded["start_ticks"],
+        recorded["pidfd_inode"],
+        recorded["pid_ns"],
+        recorded["boot_id"],
+        recorded["token"],
+        None,
+        recorded.get("comm"),
+        recorded.get("exe"),
+        None if cmdline is None else tuple(cmdline),
+        ProcessState(state) if state in tuple(ProcessState) else None,
+    )
 
 
 def look_at_process(identity: ProcessIdentity) -> Json:

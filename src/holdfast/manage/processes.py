@@ -8,6 +8,7 @@ from __future__ import annotations
 from holdfast.errors import HoldfastError
 from holdfast.lean import StrEnum
 from holdfast.manage.process_info import look_at_process, process_json
+from holdfast.manage.resolving import with_workload
 from holdfast.process import this_host
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.stamped import find_suspects
@@ -74,6 +75,8 @@ def look_at_processes(
     `spec`: if it was read before.
     """
     inner = InnerRuns(directory, spec)
+    if spec is not None:
+        facts = with_workload(spec, facts)  # as everywhere else: a reader may tell before the shim
     roles = _roles(facts)
     # An inner run's shim may be seen, and recorded, before its own run records it.
     live = [one for one in _walk(facts, inner) if not inner.owns(one.identity)]

@@ -32,6 +32,7 @@ from holdfast.run.trust import doubt_origin, has_summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from holdfast.manage.operations import Steps
@@ -103,12 +104,16 @@ def recover_all(
     dry_run: bool = False,
     stop_orphans: bool = False,
     other_namespaces_gone: bool = False,
+    tell: Callable[[int, int], None] | None = None,
 ) -> Steps[list[Recovered]]:
-    """Every run that needed looking at, oldest first, and what became of it."""
+    """Every run that needed looking at, oldest first, and what became of it. `tell` hears how many
+    of how many were looked at."""
     if not home.check():
         return []
     word = RecoverRequest(dry_run, stop_orphans, other_namespaces_gone)
     operations = [_guarded(RunDirectory(home, run_id), word) for run_id in _unfinished(home)]
+    if tell is not None:
+        operations = _counted(operations, tell)
     found = yield from together(operations, _AT_ONCE)
     recovered: list[Recovered] = [one for one in found if isinstance(one, Recovered)]
     if not dry_run:
@@ -117,6 +122,20 @@ def recover_all(
         sweep(home)
     found_now = [*_with_suspects(home, recovered), *_leftover_worktrees(home, dry_run)]
     return [*found_now, *_abandoned(home, dry_run)]
+
+
+def _counted(
+    operations: list[Steps[Recovered | None]], tell: Callable[[int, int], None]
+) -> list[Steps[Recovered | None]]:
+    done = iter(range(1, len(operations) + 1))
+
+    def one(steps: Steps[Recovered | None]) -> Steps[Recovered | None]:
+        try:
+            return (yield from steps)
+        finally:
+            tell(next(done), len(operations))
+
+    return [one(steps) for steps in operations]
 
 
 def recover_run(directory: RunDirectory) -> Steps[Recovered | None]:

@@ -8,7 +8,7 @@ from holdfast.run.directory import RunDirectory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from holdfast.manage.aio import AsyncRun
@@ -110,6 +110,10 @@ class Run:
         run_steps(self._send_steps(data))
 
     def _send_steps(self, data: bytes) -> Steps[None]:
+        return self._send_for(data, ())
+
+    def _send_for(self, data: bytes, asked_by: Sequence[str]) -> Steps[None]:
+        """`asked_by`: tokens of the processes for which a server does it."""
         import base64
 
         from holdfast.manage.shim_client import reach
@@ -124,7 +128,8 @@ class Run:
             )
         with link:
             encoded = base64.b64encode(data).decode("ascii")
-            answer = yield from link.ask({"do": "send", "base64": encoded})
+            asked = {"do": "send", "base64": encoded, "asked_by": list(asked_by)}
+            answer = yield from link.ask(asked)
         if answer is None:
             raise Unavailable(f"the shim of run {self.id} does not answer", hint="try again")
         if answer.get("code") == "no-stdin":

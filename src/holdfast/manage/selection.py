@@ -119,14 +119,17 @@ class Selection(Record):
         oldest = time.time() - RECENT_SECONDS - RECENT_SLACK_SECONDS / 2
         return self.since is not None and self.since >= oldest
 
-    def candidates(self, home: Home) -> set[str]:
-        """The ids that can fit at all; among all, names in `runs` that may be no ids."""
+    def candidates(self, home: Home, entries: set[str] | None = None) -> set[str]:
+        """The ids that can fit at all; among all, names in `runs` that may be no ids.
+
+        `entries`: what lay there a moment ago, for whoever has listed it.
+        """
         states, active = self.states, home.run_ids(active=True)
         if self.active or (states is not None and all(State(one).is_under_way for one in states)):
             return set(active)
         if self.since is not None and self.is_recent:
             return {*active, *home.recent_ids(self.since)}
-        every = home.entries()
+        every = home.entries() if entries is None else set(entries)
         every.update(active)
         return every
 

@@ -72,8 +72,14 @@ async def stop_run(call: ToolCall) -> Json:
 
 
 async def send_to_run(call: ToolCall) -> Json:
-    """Write to its stdin."""
-    await call.look()
+    """Write to its stdin. Over HTTP nobody can tell an agent that answers its own question."""
+    info = await call.look()
+    if not call.is_near and (info.attention or {}).get("kind") in ("permission", "question"):
+        raise Refused(
+            f"{info.name} asks a person, and over HTTP nobody can tell who answers",
+            hint=f"a person: holdfast status {info.name}, then approve, deny or send",
+            run=info.id,
+        )
     text: str = call.given["text"]
     sent = (text + "\n" if call.given.get("newline", True) else text).encode()
     await call.run.send(sent)

@@ -28,17 +28,18 @@ async def ask_person(given: Json) -> Json:
     """What claude is to be told about a tool that it wants to use."""
     run_id, home = os.environ.get(STAMP), os.environ.get(STAMP_HOME)
     if run_id is None or not is_id(run_id) or not home:
-        return _denied("this agent is in no run, so there is nobody to ask: holdfast run claude -p")
+        return denied("this agent is in no run, so there is nobody to ask: holdfast run claude -p")
     directory = RunDirectory(Home(home), run_id)
     asked = {"tool_name": given["tool_name"], "tool_input": given["input"]}
     try:
         decision = await run_steps_async(put_question(directory, asked))
     except HoldfastError as error:
-        return _denied(f"nobody could be asked: {error.message}")
+        return denied(f"nobody could be asked: {error.message}")
     if decision.is_allowed:
         return {"behavior": "allow", "updatedInput": given["input"]}
-    return _denied(decision.message)
+    return denied(decision.message)
 
 
-def _denied(why: str) -> Json:
+def denied(why: str) -> Json:
+    """The answer no, with the reason that the model reads."""
     return {"behavior": "deny", "message": why}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable, Coroutine
     from typing import Any
 
     from holdfast.manage.aio import AsyncRun
@@ -12,19 +12,26 @@ if TYPE_CHECKING:
     from holdfast.mcp.scope import Scope
 
     Json = dict[str, Any]
-    Progress = Callable[[float, float, str], Awaitable[None]]
+    Progress = Callable[[float, float, str], Coroutine[Any, Any, None]]
 
 
 class ToolCall:
     """`given` fits the tool's schema. `info`: the last look at the run, for an error's answer."""
 
     def __init__(
-        self, scope: Scope, given: Json, tools: frozenset[str], progress: Progress
+        self,
+        scope: Scope,
+        given: Json,
+        tools: frozenset[str],
+        progress: Progress,
+        *,
+        is_near: bool = True,
     ) -> None:
         self.scope = scope
         self.given = given
         self.tools = tools  # that this server offers
         self.progress = progress
+        self.is_near = is_near  # as of Access: the run that the client is in is known
         self.warnings: list[str] = []
         self.info: RunInfo | None = None
         self._run: AsyncRun | None = None

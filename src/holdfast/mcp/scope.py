@@ -41,6 +41,7 @@ class Access(Record):
 
     acts: bool = False  # stop
     starts: bool = False  # start, resume, send: what makes code run
+    is_near: bool = True  # the client has started the server: both are in one run, or in none
 
 
 class Scope:

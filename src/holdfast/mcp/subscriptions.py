@@ -6,22 +6,28 @@ at each change: what happened between a client's read and its subscription is no
 
 from __future__ import annotations
 
+from contextlib import aclosing
+
 import anyio
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 
-from holdfast.manage.aio import run_steps_async
+from holdfast.errors import Unavailable
 from holdfast.manage.live import LiveRuns
 from holdfast.mcp.resources import WantedResource, what_is_meant
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from mcp.server import ServerRequestContext
     from mcp.server.session import ServerSession
     from mcp_types import SubscriptionsListenRequestParams, SubscriptionsListenResult
 
     from holdfast.manage.live import LiveChanges
+    from holdfast.manage.operations import Wait
+    from holdfast.manage.reading.apart import Apart
     from holdfast.mcp.scope import Scope
 
 MOST_SUBSCRIPTIONS = 256
@@ -43,8 +49,9 @@ class _Subscriber:
 class Subscriptions:
     """All subscriptions of one server."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, apart: Apart) -> None:
         self._scope = scope
+        self._apart = apart
         self._bus = InMemorySubscriptionBus()
         self._listen = ListenHandler(self._bus, max_subscriptions=MOST_SUBSCRIPTIONS)
         self._subscribers: list[_Subscriber] = []
@@ -54,12 +61,13 @@ class Subscriptions:
 
     # Who listens
 
-    def subscribe(self, session: ServerSession, uri: str) -> None:
+    async def subscribe(self, session: ServerSession, uri: str) -> None:
         """Of a session of an older protocol, until it ends."""
         connection = getattr(session, "_connection", session)  # a session is of one request alone
+        meant = await self._meant(uri)
         if (connection, uri) in self._by_session:
             return
-        one = self._add(_Subscriber(uri, what_is_meant(self._scope, uri), session))
+        one = self._add(_Subscriber(uri, meant, session))
         self._by_session[connection, uri] = one
         ending = getattr(connection, "exit_stack", None)
         if ending is not None:
@@ -80,7 +88,7 @@ class Subscriptions:
         added = []
         for uri in params.notifications.resource_subscriptions or ():
             try:
-                added.append(self._add(_Subscriber(uri, what_is_meant(self._scope, uri))))
+                added.append(self._add(_Subscriber(uri, await self._meant(uri))))
             except MCPError:  # as of any resource that is not there: nothing comes of it
                 continue
         try:
@@ -88,6 +96,9 @@ class Subscriptions:
         finally:
             for one in added:
                 self._drop(one)
+
+    async def _meant(self, uri: str) -> WantedResource:
+        return await self._apart.do(what_is_meant, self._scope, uri)
 
     def _add(self, one: _Subscriber) -> _Subscriber:
         if len(self._subscribers) >= MOST_SUBSCRIPTIONS:
@@ -116,16 +127,19 @@ class Subscriptions:
         """For as long as the server lives."""
         while True:
             await self._needed.wait()
-            with LiveRuns(self._scope.home, self._scope.selection()) as live:
-                self._live = live
-                for one in self._subscribers:
-                    self._open(live, one)
-                try:
-                    while self._subscribers:
-                        changes = await run_steps_async(live.next_changes(_ANSWER_SECONDS))
+            self._live = live = LiveRuns(self._scope.home, self._scope.selection())
+            for one in self._subscribers:
+                self._open(live, one)
+            try:
+                async with aclosing(self._apart.each(_changes(live))) as each:
+                    async for changes in each:
                         await self._tell(changes)
-                finally:
-                    self._live = None
+                        if not self._subscribers:
+                            break
+            except Unavailable:  # the disk hangs: tried again, as long as somebody listens
+                continue
+            finally:
+                self._live = None
             self._needed = anyio.Event()
 
     async def _tell(self, changes: LiveChanges) -> None:
@@ -142,3 +156,9 @@ class Subscriptions:
             elif one.uri not in told:
                 told.add(one.uri)
                 await self._bus.publish(ResourceUpdated(uri=one.uri))
+
+
+def _changes(live: LiveRuns) -> Generator[Wait | LiveChanges, set[int], None]:
+    with live:
+        while True:
+            yield (yield from live.next_changes(_ANSWER_SECONDS))

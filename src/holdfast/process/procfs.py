@@ -21,6 +21,7 @@ INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO: fixed in the kernel
 _FORKED_WITHOUT_EXEC = 0x40  # PF_FORKNOEXEC in field 9
 _LEADING_FIELDS = 26  # as far as startstack, field 28: the rest of a stat line is rarely split
 _HIDDEN_STACK = 1  # the kernel shows 0 or 1 to readers that may not see the address
+_READ_BYTES = 65536
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -106,12 +107,15 @@ def _exit_status(rest: bytes) -> int | None:
     return int(field[23]) if len(field) > 23 and int(field[6]) == 1 else None
 
 
-def read(pid: int | str, name: str) -> bytes:
-    """One file of /proc/<pid>. ProcessGone or ProcessUnreadable instead of OS errors."""
+def read(pid: int | str, name: str, *, until_short: bool = False) -> bytes:
+    """One file of /proc/<pid>. ProcessGone or ProcessUnreadable instead of OS errors.
+
+    `until_short`: the kernel gives less of it than was asked for only at its end.
+    """
     try:
         fd = os.open(f"/proc/{pid}/{name}".rstrip("/"), os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return _read_all(fd)
+            return _read_all(fd, until_short)
         finally:
             os.close(fd)
     except (FileNotFoundError, ProcessLookupError) as error:
@@ -124,11 +128,13 @@ def read(pid: int | str, name: str) -> bytes:
         ) from error
 
 
-def _read_all(fd: int) -> bytes:
+def _read_all(fd: int, until_short: bool = False) -> bytes:
     # A seq_file may give a short read in the middle: only an empty one is the end.
     parts = []
-    while part := os.read(fd, 65536):
+    while part := os.read(fd, _READ_BYTES):
         parts.append(part)
+        if until_short and len(part) < _READ_BYTES:
+            break
     return b"".join(parts)
 
 

@@ -38,6 +38,7 @@ def find_stamped(only: str | None = None) -> Iterator[tuple[str, Member]]:
     than the listing (test_L10, one child after the other).
     """
     looked_at = {os.getpid(): _MOST_BLANK_LOOKS}
+    sought = STAMP.encode() if only is None else os.fsencode(only)
     for _ in range(_MOST_LOOKS):
         is_calm = True
         fresh = (pid for pid in procfs.all_pids() if looked_at.get(pid, 0) < _MOST_BLANK_LOOKS)
@@ -45,7 +46,7 @@ def find_stamped(only: str | None = None) -> Iterator[tuple[str, Member]]:
             environment = _environment(pid)
             looks = 1 if environment is None else _MOST_BLANK_LOOKS
             looked_at[pid] = looked_at.get(pid, 0) + looks
-            stamp = _stamp_in(environment) if environment else None
+            stamp = _stamp_in(environment) if environment and sought in environment else None
             if only not in (None, stamp):
                 stamp = None  # another run's: it is not looked at
             member = None if stamp is None else _stamped_member(pid, stamp)
@@ -59,10 +60,11 @@ def find_stamped(only: str | None = None) -> Iterator[tuple[str, Member]]:
 def _environment(pid: int) -> bytes | None:
     """None: it shows nothing now, and may be in the middle of an exec. A kernel thread never is.
 
-    As it is: a crowd has thousands, of which hardly any are of interest.
+    As it is: a crowd has thousands, of which hardly any are of interest. And by one read: this file
+    gives less than was asked for only at its end (environ_read in the kernel's fs/proc/base.c).
     """
     try:
-        found = procfs.read(pid, "environ")
+        found = procfs.read(pid, "environ", until_short=True)
     except HoldfastError:  # ended, or another user's
         return b""
     return found if found or procfs.executable(pid) is None else None

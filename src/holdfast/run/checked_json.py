@@ -87,16 +87,16 @@ def read_fields(record: type[Record], document: object, what: str) -> dict[str, 
 
 def _completed(record: type[Record], document: dict[Any, Any], what: str) -> dict[Any, Any]:
     """With the defaults of what an earlier Holdfast did not know."""
-    for name in document:
-        if name not in record._fields:
-            raise LaterVersion(
-                f"{what} has {name!r}, which this Holdfast does not know",
-                hint="use the Holdfast that wrote it, or a newer one",
-                schema=document.get("schema"),
-            )
+    if not document.keys() <= record._names:
+        name = next(name for name in document if name not in record._names)
+        raise LaterVersion(
+            f"{what} has {name!r}, which this Holdfast does not know",
+            hint="use the Holdfast that wrote it, or a newer one",
+            schema=document.get("schema"),
+        )
     whole = {**record._defaults, **document}
-    missing = next((name for name in record._fields if name not in whole), None)
-    if missing is not None:
+    if len(whole) < len(record._fields):
+        missing = next(name for name in record._fields if name not in whole)
         raise damaged(what, f"lacks {missing!r}")
     return whole
 

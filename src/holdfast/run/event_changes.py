@@ -53,7 +53,8 @@ def attempt_started(run: Facts, attempt: Facts, event: LoggedEvent) -> None:
     if attempt["number"]:
         run["earlier_attempts"] += (AttemptFacts(**attempt),)
     root = _identity(event.facts["root"])
-    fresh = AttemptFacts(
+    attempt.update(
+        AttemptFacts._defaults,
         number=event.facts["attempt"],
         command=_words(event.facts.get("command")),
         started_at=event.at,
@@ -62,7 +63,6 @@ def attempt_started(run: Facts, attempt: Facts, event: LoggedEvent) -> None:
         log_start_byte=attempt["log_start_byte"],
         usage_before=run["usage"],
     )
-    attempt.update(fresh.as_dict())
     if run["started_at"] is None:
         run.update(started_at=event.at, started_boottime=event.boottime)
     if run["began_boottime"] is None:

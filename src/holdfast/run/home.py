@@ -70,6 +70,7 @@ class Home:
         self.usage_path = f"{path}/usage.jsonl"
         self.older_usage_path = f"{path}/usage.1.jsonl"
         self.index_path = f"{path}/index.sqlite3"
+        self.digests_path = f"{path}/digests.json"
 
     @classmethod
     def locate(cls, path: str | os.PathLike[str] | None = None) -> Home:

@@ -15,9 +15,8 @@ from holdfast.run.trace_rows import last_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Any
-
-    from holdfast.run.facts import RunFacts
 
     Json = dict[str, Any]
 
@@ -32,11 +31,18 @@ class Live(Record):
 
 
 def read_live(
-    trace_path: str, facts: RunFacts, interval_seconds: float, *, with_usage: bool = True
+    trace_path: str,
+    workloads: Collection[str],
+    interval_seconds: float,
+    *,
+    with_usage: bool = True,
 ) -> Live:
-    """From the newest sample; one that is too old to be about now still shows what was used."""
+    """From the newest sample; one that is too old to be about now still shows what was used.
+
+    `workloads`: the tokens of all that the run resolved to.
+    """
     row = last_row(trace_path)
-    if row is None or not _is_ours(row, facts) or not isinstance(row.get("tree"), dict):
+    if row is None or not _is_ours(row, workloads) or not isinstance(row.get("tree"), dict):
         return Live()
     is_unresolved = row.get("resolution") == "unresolved"  # it counts wrappers alone
     figures = {} if is_unresolved else tree_figures(row)
@@ -46,10 +52,10 @@ def read_live(
     return Live(now, _so_far(row, figures) if with_usage else None)
 
 
-def _is_ours(row: Json, facts: RunFacts) -> bool:
+def _is_ours(row: Json, workloads: Collection[str]) -> bool:
     """Whether it is about a workload of the run; an unresolved row is about none."""
     token = row.get("token")
-    return token is None or token in facts.workloads
+    return token is None or token in workloads
 
 
 def is_recent(row: Json, interval_seconds: float) -> bool:

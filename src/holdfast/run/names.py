@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 
-from holdfast.errors import InvalidName
+from holdfast.errors import InvalidName, InvalidOption, argument
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,6 +50,18 @@ def valid_name(text: str) -> bool:
     """Whether the text can name a run."""
     is_short = 0 < len(text) <= _LONGEST_NAME
     return is_short and text[0] in _ALPHANUMERIC and not text.strip(_IN_A_NAME)
+
+
+def check_key(key: str | None) -> str | None:
+    """The key; an empty one is refused: it is an unset variable, and would be everybody's."""
+    if key == "":
+        raise InvalidOption(
+            f"{argument('key')}: it is empty",
+            hint="is a variable unset? Give a key of this work, or leave it out",
+            option="key",
+            value=key,
+        )
+    return key
 
 
 def check_name(text: str) -> str:

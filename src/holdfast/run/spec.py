@@ -57,6 +57,8 @@ class RunSpec(Record):
 
     def adjusted(self, changes: dict[str, Any]) -> RunSpec:
         """With the limits that were changed since: by field of `wanted`."""
+        if not changes:
+            return self
         known = {name: value for name, value in changes.items() if name in Wanted._names}
         return self.replace(wanted=self.wanted.replace(**known)) if known else self
 
@@ -130,9 +132,25 @@ class RunSpec(Record):
         if schema != SCHEMA or not is_id(fields["id"]) or not valid_name(fields["name"]):
             raise damaged(what, "has a schema, id or name that none could have")
         fields["command"] = tuple(fields["command"])
-        wanted = read_fields(Wanted, fields["wanted"], f"{what}'s wanted")
-        fields["wanted"] = Wanted(**wanted)
+        fields["wanted"] = _read_wanted(fields["wanted"], what)
         return cls(**fields)
+
+
+def _read_wanted(document: object, what: str) -> Wanted:
+    """Most runs of a list were asked for in the same way: what was read last is not checked again.
+
+    Compared as text: in Python 1, 1.0 and true are equal.
+    """
+    text = repr(document)
+    wanted = _wanted_before.get(text)
+    if wanted is None:
+        wanted = Wanted(**read_fields(Wanted, document, f"{what}'s wanted"))
+        _wanted_before.clear()
+        _wanted_before[text] = wanted
+    return wanted
+
+
+_wanted_before: dict[str, Wanted] = {}
 
 
 def dollars(amount: float) -> str:

@@ -35,12 +35,16 @@ _LONGEST_REASON = 300
 _EXEC_SECONDS = 0.05  # that the exec may take before the shim goes on loading
 _BRIEF_SECONDS = 1.0  # that a shim may live on after a command which was over at once
 
+_oom_watch: OomWatch | None = None  # made while there was no job
+
 # What comes next for a run whose command was let go, with what these need.
 _AHEAD = (
     *("holdfast.process.tree", "holdfast.run.inner_runs", "holdfast.shim.attempt"),
     *("holdfast.shim.reaper", "holdfast.shim.restarts", "holdfast.shim.supervisor"),
     *("holdfast.shim.control", "holdfast.shim.wiring"),
 )
+# Of this package, what only the command line uses, and `runpy`, which may have started it.
+_ABOVE = ("holdfast.cli", "holdfast.manage", "holdfast.run.claims", "runpy")
 # What a console script and the command line load. A shim that needs one of them loads it again.
 _OF_THE_LAUNCHER = (
     *("argparse", "collections", "contextlib", "copyreg", "enum", "functools", "gettext"),
@@ -105,7 +109,7 @@ def launch(path: str, ready: Readiness) -> None:
     journal.record(Kind.SUPERVISED, shim=us, how="launched")
     crash_point("shim.supervised")
     # What can fail for want of descriptors, and what counts from the start, comes before the start.
-    loop, oom = Loop(journal.record_fault), OomWatch()
+    loop, oom = Loop(journal.record_fault), _oom_watch or OomWatch()
     begun = _begin(spec, directory, journal) if spec.waits is None else None
     from holdfast.shim.supervisor import Supervisor
 
@@ -159,8 +163,10 @@ def load_ahead(job_fd: int) -> None:
     """
     poll = select.poll()
     poll.register(job_fd, select.POLLIN)
+    global _oom_watch
     try:
         this_host.place()
+        _oom_watch = OomWatch()
         for name in _AHEAD:
             if poll.poll(0):
                 return
@@ -216,7 +222,7 @@ def _forget_the_launcher() -> None:
     """
     OPTIONS.clear()
     strip_modules()
-    above = [n for n in sys.modules if n.startswith(("holdfast.cli", "holdfast.manage", "runpy"))]
+    above = [name for name in sys.modules if name.startswith(_ABOVE)]
     if not above:
         return
     for name in above:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 EARLY_LOOKS_SECONDS = (0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.3, 0.5, 0.5)
 UNSETTLED_SECONDS = 0.5  # between looks while the workload may still appear, or turn out another
 UNSETTLED_LOOKS = 60
+SPARING_SECONDS = 5.0  # who asks for samples more often than usual gets every one of them
 THOROUGH_SECONDS = 50.0  # between looks at a calm tree that believe nothing: below SLOW_EVERY
 
 
@@ -112,10 +113,14 @@ class Observer:
 
     def _sample(self) -> None:
         interval = self._supervisor.spec.wanted.sample_interval_seconds
-        self._supervisor.loop.at("sample", next_beat(boottime(), interval), self._sample)
+        due = next_beat(boottime(), interval)
+        self._supervisor.loop.at("sample", due, self._sample)
         meter, finder = self._meter, self._finder
         if meter is not None and finder is not None and meter.goes_on(finder.resolution):
-            return  # nothing has changed: neither the members nor what they use
+            # Nothing has changed: neither the members nor what they use.
+            if meter.repeats and interval >= SPARING_SECONDS:
+                self._supervisor.loop.at("sample", even_beat(due, interval), self._sample)
+            return
         self.look()
         self._take_sample()
 
@@ -266,6 +271,12 @@ def next_beat(now: float, interval: float) -> float:
     (decision 0069). Not sooner than half an interval after the last.
     """
     return (now / interval + 1.5) // 1 * interval
+
+
+def even_beat(due: float, interval: float) -> float:
+    """That beat, or the one after it: a tree in which nothing happens is looked at half as often
+    (decision 0129), by all shims at the same moments."""
+    return due + interval if round(due / interval) % 2 else due
 
 
 def _spoken_of(command: tuple[str, ...]) -> Sought | None:

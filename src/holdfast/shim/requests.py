@@ -64,7 +64,7 @@ class Requests:
     def _attach(self, client: Client, request: dict[str, Any]) -> None:
         assert self._terminal is not None
         if request.get("read_only") is not True:
-            self._refuse_inside(client)
+            self._refuse_inside(client, request)
         self._terminal.attach(client, request)
 
     def _ping(self, client: Client, _request: dict[str, Any]) -> None:
@@ -102,7 +102,7 @@ class Requests:
         import binascii
 
         data = binascii.a2b_base64(request["base64"])
-        self._refuse_inside(client)
+        self._refuse_inside(client, request)
         if self._terminal is not None:
             refused = self._terminal.write(data)
         elif self._supervisor.spec.wanted.stdin == "pipe":
@@ -119,11 +119,11 @@ class Requests:
         else:
             client.answer({"ok": True})
 
-    def _refuse_inside(self, client: Client) -> None:
+    def _refuse_inside(self, client: Client, request: dict[str, Any]) -> None:
         """A run that types into itself would answer its own agent's questions."""
         from holdfast.shim.watching.peers import Peers
 
-        Peers(self._supervisor).refuse_inside(client)
+        Peers(self._supervisor).refuse_inside(client, request.get("asked_by"))
 
     def _flush_stdin(self) -> None:
         if not self._stdin.flush():
@@ -164,7 +164,7 @@ class Requests:
     def _answer(self, client: Client, request: dict[str, Any]) -> None:
         from holdfast.shim.watching.peers import Peers
 
-        by = Peers(self._supervisor).refuse_inside(client)
+        by = Peers(self._supervisor).refuse_inside(client, request.get("asked_by"))
         if self._supervisor.hooks is None:
             raise ValueError("its agent reports nothing, so nothing is asked")
         self._supervisor.hooks.attention.answer(client, request, by)

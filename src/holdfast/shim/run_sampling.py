@@ -100,6 +100,11 @@ class Measuring:
         self._add({**times, **figures}, self._context)
         return True
 
+    @property
+    def repeats(self) -> bool:
+        """Whether nothing has happened for so long that the last row is written over."""
+        return self._looks > 0
+
     def _keep_figures(self, sample: Sample, row: dict[str, Any]) -> None:
         """What the next sample shows, if nothing happens until then; None: not known."""
         figures = None

@@ -34,6 +34,7 @@ class Setup(Record):
     command: str
     directory: str
     log_path: str
+    seconds: float  # that it may take
 
 
 def setup_of(spec: RunSpec, directory: RunDirectory, attempt: int) -> Setup | None:
@@ -41,7 +42,8 @@ def setup_of(spec: RunSpec, directory: RunDirectory, attempt: int) -> Setup | No
     worktree = spec.worktree or {}
     if attempt != 1 or not worktree.get("setup"):
         return None
-    return Setup(str(worktree["setup"]), str(worktree["path"]), directory.setup_log_path)
+    seconds = min(SETUP_SECONDS, spec.wanted.timeout_seconds or SETUP_SECONDS)
+    return Setup(str(worktree["setup"]), str(worktree["path"]), directory.setup_log_path, seconds)
 
 
 def run_setup(setup: Setup, environment: Mapping[str, str], shim_fd: int) -> StartFailure | None:
@@ -61,13 +63,13 @@ def run_setup(setup: Setup, environment: Mapping[str, str], shim_fd: int) -> Sta
     poll = select.poll()
     for fd in (pidfd, shim_fd):
         poll.register(fd, select.POLLIN)
-    ready = {fd for fd, _ in poll.poll(SETUP_SECONDS * 1000)}
+    ready = {fd for fd, _ in poll.poll(setup.seconds * 1000)}
     if pidfd not in ready:
         _stop(pid)
     _, status = os.waitpid(pid, 0)
     os.close(pidfd)
     if pidfd not in ready:
-        ended = "was stopped: its shim is gone" if ready else f"took over {SETUP_SECONDS:g} s"
+        ended = "was stopped: its shim is gone" if ready else f"took over {setup.seconds:g} s"
         return _failed(setup, ended)
     code = os.waitstatus_to_exitcode(status)
     if code == 0:

@@ -10,7 +10,7 @@ from holdfast.manage.info import read_run
 from holdfast.manage.plaintext import printable, width
 from holdfast.manage.words.possible import Deed, why_not
 from holdfast.run.directory import RunDirectory
-from holdfast.tui.deeds import DeedRequest
+from holdfast.tui.deeds import DeedRequest, run_of
 from holdfast.tui.dialogs import AnswerQuestion, AskLine, Confirm, HelpPage, Palette
 from holdfast.tui.text_view import TextLine
 from holdfast.tui.verbs import VERBS
@@ -77,6 +77,10 @@ class ActingScreen(Screen[None]):
         row = rows[0]
         if self.info is not None and self.info.id != row.id:
             self._take_info(None)
+        if row.node:
+            sight = self.top.elsewhere.sight(row.id)
+            self._take_info(None if sight is None else sight.info)
+            return
         directory = RunDirectory(self.top.library.home, row.id)
         self.top.background.do(
             f"info {id(self)}", lambda: read_run(directory, closely=False), self._take_info
@@ -98,7 +102,11 @@ class ActingScreen(Screen[None]):
         if len(rows) > 1:
             one = f"{verb.label} is for one run: {len(rows)} are marked, u unmarks them"
             return one if verb.deed in _ONE_ALONE else ""
-        return "" if self.info is None else why_not(verb.deed, self.info)
+        if verb.deed is Deed.RECOVER and rows[0].node:
+            return f"{rows[0].name} is on {rows[0].node}: `holdfast recover` there looks after it"
+        info = self.info
+        # The cursor may have moved on since that was read: nothing is known of the other run yet.
+        return "" if info is None or info.id != rows[0].id else why_not(verb.deed, info)
 
     # The last lines
 
@@ -185,10 +193,10 @@ class ActingScreen(Screen[None]):
 
     def _show_question(self, row: Row) -> None:
         """Nothing is answered that was not shown: what is asked is read now."""
-        directory = RunDirectory(self.top.library.home, row.id)
+        library = self.top.library
         self.top.background.do(
             "question",
-            lambda: read_run(directory, closely=False),
+            lambda: run_of(library, row.id).info(),
             lambda info: self._ask(row, info),
         )
 

@@ -10,6 +10,7 @@ import time
 from textual.app import App, SuspendNotSupported
 
 from holdfast.errors import HoldfastError
+from holdfast.manage.reading.live_elsewhere import LiveElsewhere
 from holdfast.manage.runs import Runs
 from holdfast.manage.words.possible import Deed
 from holdfast.tui.acting import ActingScreen
@@ -47,15 +48,19 @@ class Doing:
 
     def text(self, now: float) -> str:
         """`stop web: SIGKILL in 7s (K: now)`, `remove 200 runs: 57 of 200`."""
-        names = [name for _, name in self.asked.runs]
-        what = names[0] if len(names) == 1 else f"{len(names)} runs"
-        said = f"{self.asked.deed} {what}"
+        said = f"{self.asked.deed}{self._what()}"
         if self.ends_grace is not None:
             left = self.ends_grace - now
             return (
                 f"{said}: SIGKILL in {left:.0f}s (K: now)" if left > 0 else f"{said}: SIGKILL sent"
             )
         return f"{said}: {self.progress or 'under way'}"
+
+    def _what(self) -> str:
+        names = [name for _, name in self.asked.runs]
+        if self.asked.deed is Deed.RECOVER:  # of every run, whichever the cursor is on
+            return ""
+        return f" {names[0]}" if len(names) == 1 else f" {len(names)} runs"
 
 
 class TopApp(App[int]):
@@ -86,6 +91,7 @@ class TopApp(App[int]):
         self.is_whole = False
         self.unstarted = 0
         self.trouble = ""
+        self.trouble_elsewhere = ""
         self.message = ("", "")
         self._said_at = 0.0
         self._doing: list[Doing] = []
@@ -93,6 +99,7 @@ class TopApp(App[int]):
         self._given = {"selection": selection, "window": window, "is_plain": is_plain}
         self.background: Background
         self.feed: Feed
+        self.elsewhere: LiveElsewhere
 
     def on_mount(self) -> None:
         loop = asyncio.get_running_loop()
@@ -101,28 +108,45 @@ class TopApp(App[int]):
         if not self.is_headless:
             for number in _LEAVING:
                 loop.add_signal_handler(number, self.exit, 128 + number)
+        self.elsewhere = LiveElsewhere(self.library, self._hear_elsewhere, **self._given)  # type: ignore[arg-type]
         self.push_screen(ListScreen(self.board, self.trends))
         self.feed.begin()
+        self.elsewhere.begin()
         self.set_interval(1.0, self._tick)
 
     def on_unmount(self) -> None:
         self.feed.end()
+        self.elsewhere.end()
 
     # What the live model tells
 
     def _take(self, told: LiveChanges) -> None:
-        self.board.take(told.rows, told.gone)
-        self.trends.note(told.rows)
-        self.trends.forget(told.gone)
         changed = told.is_whole != self.is_whole or told.unstarted != self.unstarted
         self.is_whole, self.unstarted = told.is_whole, told.unstarted
         trouble = "" if told.trouble is None else told.trouble.message
         changed = changed or trouble != self.trouble
         self.trouble = trouble
+        self._take_rows(told, is_draw_due=changed)
+
+    def _hear_elsewhere(self, told: LiveChanges) -> None:
+        """In a thread of the fleet's."""
+        self.background.hand_over(self._take_elsewhere, told)
+
+    def _take_elsewhere(self, told: LiveChanges) -> None:
+        """Rows of runs elsewhere; or why they may be old."""
+        is_about_rows = bool(told.rows or told.gone)
+        if not is_about_rows:
+            self.trouble_elsewhere = "" if told.trouble is None else told.trouble.message
+        self._take_rows(told, is_draw_due=not is_about_rows)
+
+    def _take_rows(self, told: LiveChanges, *, is_draw_due: bool) -> None:
+        self.board.take(told.rows, told.gone)
+        self.trends.note(told.rows)
+        self.trends.forget(told.gone)
         for screen in self.screen_stack:
             if isinstance(screen, ActingScreen) and not isinstance(screen, ListScreen):
                 screen.take(told)
-        if (changed or told.rows or told.gone) and not self._is_draw_due:
+        if (is_draw_due or told.rows or told.gone) and not self._is_draw_due:
             self._is_draw_due = True
             self.set_timer(_DRAW_SECONDS, self._draw)
 
@@ -191,7 +215,7 @@ class TopApp(App[int]):
         if isinstance(result, HoldfastError):
             result = DeedResult(result.message, True, result.hint or "")
         for run_id, _ in doing.asked.runs:
-            self.feed.look_again(run_id)
+            self.look_again(run_id)
             self.board.marked.discard(run_id)
         if doing.asked.deed is Deed.TOKEN and not result.is_refused:
             self.copy_to_clipboard(result.text)
@@ -219,8 +243,16 @@ class TopApp(App[int]):
         except SuspendNotSupported:
             self.say("this terminal can't be handed over: holdfast attach, in another one", "bad")
             return
+        except OSError as error:  # no more processes or descriptors: it was not begun
+            self.say(f"attach: {error.strerror or error}", "bad")
+            return
         self.say(f"back from {row.name}" if not code else f"attach: exit code {code}")
-        self.feed.look_again(row.id)
+        self.look_again(row.id)
+
+    def look_again(self, run_id: str) -> None:
+        """Something was done to it."""
+        self.feed.look_again(run_id)
+        self.elsewhere.look_again(run_id)
 
     def leave(self) -> None:
         """At once, unless something is under way that would be cut short."""

@@ -51,9 +51,11 @@ class Background:
     def _finish(self, key: str, then: Then, result: Any) -> None:
         self._busy.discard(key)
         waiting = self._next.pop(key, None)
-        if waiting is not None:
-            self.do(key, *waiting)
-        then(result)
+        try:
+            then(result)  # first: the next piece of work may go on from it
+        finally:
+            if waiting is not None:
+                self.do(key, *waiting)
 
 
 def start(work: Callable[[], None]) -> None:

@@ -41,6 +41,7 @@ class Board:
         self.order = RowOrder()
         self.place = 0  # of the cursor
         self.name_width = 4  # of the longest name so far
+        self.node_width = 0  # of the longest name of a node; none: all runs are here
         self.has_tokens = False
         self.has_cost = False
         self._keys: dict[str, Key] = {}
@@ -99,6 +100,7 @@ class Board:
 
     def _notice(self, row: Row) -> None:
         self.name_width = max(self.name_width, len(row.name))
+        self.node_width = max(self.node_width, len(row.node))
         self.has_tokens = self.has_tokens or row.tokens is not None
         self.has_cost = self.has_cost or row.cost_usd is not None
 

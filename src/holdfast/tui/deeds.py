@@ -47,6 +47,12 @@ class DeedResult(Record):
     hint: str = ""
 
 
+def run_of(library: Runs, run_id: str) -> Run:
+    """Here, or elsewhere."""
+    run = Run(library, run_id)
+    return run if run.directory.exists() else library.get(run_id)
+
+
 def carry_out(library: Runs, asked: DeedRequest, tell: Tell) -> DeedResult:
     """Do it; `tell` hears how far it is."""
     try:
@@ -80,14 +86,18 @@ def _hurry(library: Runs, asked: DeedRequest, tell: Tell) -> DeedResult:
     """Only what is being stopped: that was asked about."""
     del tell
     for run_id, _ in asked.runs:
-        refusal = why_not(asked.deed, Run(library, run_id).info())
+        refusal = why_not(asked.deed, run_of(library, run_id).info())
         if refusal:
             raise Refused(refusal, hint="s stops it")
     return _stop_all(library, asked, 0.0)
 
 
 def _stop_all(library: Runs, asked: DeedRequest, grace: float | None) -> DeedResult:
-    attempts = [Attempted(name, Run(library, run_id)) for run_id, name in asked.runs]
+    runs = [(run_of(library, run_id), name) for run_id, name in asked.runs]
+    elsewhere = [(run, name) for run, name in runs if run.is_elsewhere]
+    if elsewhere:
+        return _stop_elsewhere(library, asked, elsewhere, grace)
+    attempts = [Attempted(name, run) for run, name in runs]
     operations = [attempt(one, grace, None) for one in attempts]
     for one, result in zip(attempts, run_together(operations, stops_at_once()), strict=True):
         if isinstance(result, HoldfastError):
@@ -101,6 +111,31 @@ def _stop_all(library: Runs, asked: DeedRequest, grace: float | None) -> DeedRes
         return DeedResult(said)
     first = failed[0]
     return DeedResult(f"{said}; {first.name} {first.sentence()}", True, first.hint() or "")
+
+
+def _stop_elsewhere(
+    library: Runs, asked: DeedRequest, elsewhere: list[tuple[Run, str]], grace: float | None
+) -> DeedResult:
+    """Those on other machines by their own shims; then those here."""
+    stops = [run._stop_steps(grace, None) for run, _ in elsewhere]  # type: ignore[attr-defined]
+    done, errors = [], []
+    for (run, name), result in zip(elsewhere, run_together(stops, stops_at_once()), strict=True):
+        if isinstance(result, HoldfastError):
+            errors.append(result)
+        elif result.survivors:
+            said = f"{name} NOT stopped: {len(result.survivors)} of its processes are alive"
+            errors.append(Refused(said, hint=f"holdfast tree {run.id}"))
+        else:
+            where = run.placement.where  # type: ignore[attr-defined]
+            done.append(f"{name} stopped on {where}")
+    there = _summed_up(done, errors, "stopped")
+    ids = {run.id for run, _ in elsewhere}
+    here = tuple(one for one in asked.runs if one[0] not in ids)
+    if not here:
+        return there
+    result = _stop_all(library, asked.replace(runs=here), grace)
+    is_refused, hint = there.is_refused or result.is_refused, there.hint or result.hint
+    return DeedResult(f"{result.text}; elsewhere: {there.text}", is_refused, hint)
 
 
 def _pause(library: Runs, asked: DeedRequest, tell: Tell) -> DeedResult:
@@ -121,6 +156,8 @@ def _remove(library: Runs, asked: DeedRequest, tell: Tell) -> DeedResult:
     suspects, names, keeper = Suspects(home), Names(home), UsageKeeper(home)
 
     def one(run: Run, name: str) -> str:
+        if run.is_elsewhere:
+            return f"{name} removed from its node: {run.remove().evidence}"
         gone = remove_run(run.directory, suspects=suspects, names=names, keeper=keeper)
         return f"{name} removed, {size(gone.freed_bytes)} freed: {gone.evidence}"
 
@@ -131,6 +168,8 @@ def _archive(library: Runs, asked: DeedRequest, tell: Tell) -> DeedResult:
     suspects, names = Suspects(library.home), Names(library.home)
 
     def one(run: Run, name: str) -> str:
+        if run.is_elsewhere:
+            return f"{name} archived on its node: {run.archive().path}"
         packed = archive_run(run.directory, suspects=suspects, names=names)
         return f"{name} archived, {size(packed.archive_bytes)}: {packed.path}"
 
@@ -148,7 +187,7 @@ def _one_by_one(
     for place, (run_id, name) in enumerate(asked.runs):
         tell(f"{place} of {len(asked.runs)}")
         try:
-            done.append(deed(Run(library, run_id), name))
+            done.append(deed(run_of(library, run_id), name))
         except HoldfastError as error:
             errors.append(error)
     return _summed_up(done, errors, verb)
@@ -157,7 +196,7 @@ def _one_by_one(
 def _answer(library: Runs, asked: DeedRequest, tell: Tell) -> DeedResult:
     del tell
     (run_id, name), *_ = asked.runs
-    run = Run(library, run_id)
+    run = run_of(library, run_id)
     given = run.approve(asked.text) if asked.deed is Deed.APPROVE else run.deny(asked.text)
     return DeedResult(f"{name} {given.how}: {given.text}")
 
@@ -165,24 +204,23 @@ def _answer(library: Runs, asked: DeedRequest, tell: Tell) -> DeedResult:
 def _send(library: Runs, asked: DeedRequest, tell: Tell) -> DeedResult:
     del tell
     (run_id, name), *_ = asked.runs
-    run = Run(library, run_id)
-    spec = run.directory.read_spec()
-    if not spec.pty and spec.wanted.stdin != "pipe":
+    run = run_of(library, run_id)
+    info = run.info()
+    if not info.pty and (info.wanted or {}).get("stdin") != "pipe":
         raise NoStdin(
             f"{name} was started without a stdin to write to",
             hint="start it with --pty or --stdin pipe",
         )
-    info = run.info()
     if not info.is_active:
         raise Refused(f"{name} has ended ({info.outcome})")
-    run.send(os.fsencode(asked.text) + (b"\r" if spec.pty else b"\n"))
+    run.send(os.fsencode(asked.text) + (b"\r" if info.pty else b"\n"))
     return DeedResult(f"sent to {name}")
 
 
 def _resume(library: Runs, asked: DeedRequest, tell: Tell) -> DeedResult:
     del tell
     (run_id, name), *_ = asked.runs
-    again = Run(library, run_id).resume(asked.text or None)
+    again = run_of(library, run_id).resume(asked.text or None)
     return DeedResult(f"{name} goes on as {again.id}")
 
 
@@ -195,8 +233,12 @@ def _rerun(library: Runs, asked: DeedRequest, tell: Tell) -> DeedResult:
 
 def _recover(library: Runs, asked: DeedRequest, tell: Tell) -> DeedResult:
     """Every run whose shim is gone, as `holdfast recover` does."""
-    del asked, tell
-    found = run_steps(library._recover_steps(resume_lost=False))
+    del asked
+    found = run_steps(
+        library._recover_steps(
+            resume_lost=False, tell=lambda done, of: tell(f"{done} of {of} looked at")
+        )
+    )
     if not found:
         return DeedResult("nothing to recover: every run is supervised or has ended")
     counts: dict[str, int] = {}
@@ -213,7 +255,7 @@ def _recover(library: Runs, asked: DeedRequest, tell: Tell) -> DeedResult:
 def _token(library: Runs, asked: DeedRequest, tell: Tell) -> DeedResult:
     """The text is the token itself: the screen copies it."""
     del tell
-    info = Run(library, asked.runs[0][0]).info()
+    info = run_of(library, asked.runs[0][0]).info()
     if info.workload is not None:
         return DeedResult(info.workload.token)
     if info.shim is not None:

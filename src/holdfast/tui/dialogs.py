@@ -7,7 +7,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from holdfast.manage.plaintext import printable, printable_lines
+from holdfast.manage.plaintext import printable, printable_lines, wrapped
 from holdfast.record import Record
 from holdfast.tui.text_view import TextView
 from holdfast.tui.verbs import OF_LIST, OF_PAGE, OF_SIGNS, VERBS
@@ -29,6 +29,10 @@ _BOX = """
         border: round ansi_cyan; padding: 0 1; background: ansi_default;
     }}
 """
+
+
+_KEY_ROOM = 14
+_COMMAND_ROOM = 19  # of a command's sign, name and key in the palette
 
 
 class Confirm(ModalScreen[bool]):
@@ -84,7 +88,7 @@ class AnswerQuestion(ModalScreen[GivenWord | None]):
     """What an agent asks, whole, one question after the other: y allows, n denies."""
 
     DEFAULT_CSS = _BOX.format(name="AnswerQuestion") + (
-        " AnswerQuestion TextView { height: auto; max-height: 20; }"
+        " AnswerQuestion TextView { height: auto; max-height: 50vh; }"
     )
     BINDINGS = [
         Binding("y", "answer(True)", show=False),
@@ -104,9 +108,8 @@ class AnswerQuestion(ModalScreen[GivenWord | None]):
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static("", id="of", markup=False)
-            yield Static("", id="question", markup=False)
-            more = "   tab the next" if len(self._questions) > 1 else ""
-            yield Static(f"y approve   n deny   esc leave it open{more}", markup=False)
+            yield TextView()
+            yield Static("", id="answers", markup=False)
 
     def on_mount(self) -> None:
         self._show()
@@ -117,7 +120,19 @@ class AnswerQuestion(ModalScreen[GivenWord | None]):
         self.query_one("#of", Static).update(f"{self._name_of_run} asks{which}, {asked['id']}:")
         cut = "\n(cut: enter shows the run; its terminal has all of it)" if asked["is_cut"] else ""
         text = printable_lines(str(asked["text"])) + cut
-        self.query_one("#question", Static).update(text)
+        view = self.query_one(TextView)
+        view.show([((line, ""),) for line in text.split("\n")])
+        view.scroll_to(y=0, animate=False, force=True, immediate=True)
+        self.call_after_refresh(self._show_keys)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._show_keys)
+
+    def _show_keys(self) -> None:
+        keys = "y approve   n deny   esc leave it open"
+        keys += "   tab the next" if len(self._questions) > 1 else ""
+        keys += "   down and up: the rest" if self.query_one(TextView).max_scroll_y else ""
+        self.query_one("#answers", Static).update(keys)
 
     def action_answer(self, is_allowed: bool) -> None:
         self.dismiss(GivenWord(str(self._questions[self._place]["id"]), is_allowed))
@@ -125,6 +140,9 @@ class AnswerQuestion(ModalScreen[GivenWord | None]):
     def action_next(self) -> None:
         self._place = (self._place + 1) % len(self._questions)
         self._show()
+
+    def action_scroll(self, by: int) -> None:
+        self.query_one(TextView).scroll_by_lines(by)
 
     def action_leave(self) -> None:
         self.dismiss(None)
@@ -153,13 +171,18 @@ class Palette(ModalScreen[str | None]):
             yield TextView()
 
     def on_mount(self) -> None:
-        self._show()
+        self.call_after_refresh(self._show)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._show)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         words = event.value.lower().split()
-        self._fitting = [
+        fitting = [
             one for one in self._entries if all(word in f"{one[0]} {one[2]}" for word in words)
         ]
+        begun = event.value.strip().lower()
+        self._fitting = sorted(fitting, key=lambda one: not one[0].startswith(begun))
         self._place = 0
         self._show()
 
@@ -175,25 +198,30 @@ class Palette(ModalScreen[str | None]):
         self.dismiss(None)
 
     def _show(self) -> None:
+        view = self.query_one(TextView)
         lines: list[Spans] = []
+        at = below = 0  # the lines of the one that is chosen
         for place, (name, key, text, refusal) in enumerate(self._fitting):
-            sign = ">" if place == self._place else " "
+            is_chosen = place == self._place
             said = f"can't: {refusal}" if refusal else text
             look = "dim" if refusal else ""
-            lines.append(
-                ((f"{sign} ", "key"), (f"{name:<10}", "bold"), (f"{key:<7}", "key"),
-                 (printable(said), look))
-            )  # fmt: skip
-        view = self.query_one(TextView)
+            head: Spans = ((f"{'>' if is_chosen else ' '} ", "key"), (f"{name:<10}", "bold"),
+                           (f"{key:<7}", "key"))  # fmt: skip
+            at = len(lines) if is_chosen else at
+            for part in wrapped(printable(said), max(view.size.width - _COMMAND_ROOM - 1, 10)):
+                lines.append((*head, (part, look)))
+                head = ((" " * _COMMAND_ROOM, ""),)
+            below = len(lines) if is_chosen else below
         view.show(lines or [(("no such command", "dim"),)])
-        view.scroll_to(y=max(0, self._place - 12), animate=False, force=True, immediate=True)
+        y = max(0, min(at, below - view.size.height))
+        view.scroll_to(y=y, animate=False, force=True, immediate=True)
 
 
 class HelpPage(ModalScreen[None]):
     """Every key and every sign."""
 
     DEFAULT_CSS = (
-        _BOX.format(name="HelpPage") + " HelpPage TextView { height: 45; max-height: 100%; }"
+        _BOX.format(name="HelpPage") + " HelpPage TextView { height: auto; max-height: 70vh; }"
     )
     BINDINGS = [
         Binding("escape,q,question_mark,enter", "leave", show=False),
@@ -209,18 +237,24 @@ class HelpPage(ModalScreen[None]):
             yield Static("esc back   down and up scroll", markup=False)
 
     def on_mount(self) -> None:
-        self.query_one(TextView).show(help_lines())
+        self.call_after_refresh(self._show)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._show)
+
+    def _show(self) -> None:
+        view = self.query_one(TextView)
+        view.show(help_lines(view.size.width))
 
     def action_scroll(self, by: int) -> None:
-        view = self.query_one(TextView)
-        view.scroll_to(y=view.scroll_offset.y + by, animate=False, force=True, immediate=True)
+        self.query_one(TextView).scroll_by_lines(by)
 
     def action_leave(self) -> None:
         self.dismiss(None)
 
 
-def help_lines() -> list[Spans]:
-    """All keys, one line each."""
+def help_lines(room: int) -> list[Spans]:
+    """All keys; lines that are longer than that go on below."""
     of_runs = [(verb.key, verb.help) for verb in VERBS.values()]
     parts = (
         ("On a run, or on those that are marked", of_runs),
@@ -231,6 +265,12 @@ def help_lines() -> list[Spans]:
     lines: list[Spans] = []
     for title, rows in parts:
         lines.append(((title, "head"),))
-        lines += [((f"  {key:<12}", "key"), (text, "")) for key, text in rows]
+        for key, text in rows:
+            below = wrapped(text, max(room - _KEY_ROOM - 1, 10))
+            heads = [f"  {key}", *[""] * (len(below) - 1)]
+            lines += [
+                ((f"{head:<{_KEY_ROOM}}", "key"), (part, ""))
+                for head, part in zip(heads, below, strict=True)
+            ]
         lines.append(())
     return lines[:-1]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from holdfast.manage.words.views import Row
 
-SYNTAX = "words, state:failed, agent:claude, tag:key or tag:key=value; ! before one inverts it"
+SYNTAX = "words, state:failed, agent:claude, node:n1, tag:key or tag:key=value; ! inverts one"
 
 
 class RowFilter(Record):
@@ -54,6 +54,10 @@ def _has_agent(row: Row, word: str) -> bool:
     return row.agent is not None and row.agent.lower().startswith(word)
 
 
+def _has_node(row: Row, word: str) -> bool:
+    return bool(row.node) and row.node.lower().startswith(word)
+
+
 def _has_tag(row: Row, word: str) -> bool:
     key, equals, value = word.partition("=")
     for name, has in row.tags.items():
@@ -66,5 +70,6 @@ _FIELDS: dict[str, Callable[[Row, str], bool]] = {
     "": _has_text,
     "state": _has_state,
     "agent": _has_agent,
+    "node": _has_node,
     "tag": _has_tag,
 }

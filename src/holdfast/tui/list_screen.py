@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual.binding import Binding
 from textual.widgets import Input
 
+from holdfast.manage.plaintext import printable
 from holdfast.manage.words.urgency import Urgency
 from holdfast.manage.words.views import summary
 from holdfast.tui.acting import ActingScreen
@@ -109,8 +110,8 @@ class ListScreen(ActingScreen):
             spans.append((f"  /{board.filter.text}: {len(board.ids)} shown", "label"))
         if board.marked:
             spans.append((f"  {len(board.marked)} marked", "ask"))
-        if top.trouble:
-            spans.append((f"  {top.trouble}", "bad"))
+        troubles = filter(None, (top.trouble, top.trouble_elsewhere))
+        spans += [(printable(f"  {trouble}"), "bad") for trouble in troubles]
         self.write("state", *spans)
 
     def keys(self) -> Iterator[tuple[str, str, str]]:

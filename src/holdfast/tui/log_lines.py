@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from holdfast.tui.table import Spans
 
 MOST_LINES = 5000
+STDERR_MARK: Spans = (("err ", "warn"),)
 _MOST_BYTES = 1 << 20  # at one look: the screen gets a share of a flood at a time
 _SEQUENCE = re.compile(r"\x1b\[[0-9;:]*m")
 _OTHER = re.compile(
@@ -44,46 +45,84 @@ def _plain(text: str) -> str:
     return printable_lines(_OTHER.sub("", text).expandtabs(8)) if text else ""
 
 
-class LogTail:
-    """Reads on from where it was. Used by one thread at a time."""
+class RunLog:
+    """The output of a run, and beside it the stderr of a run that keeps it apart: each of its lines
+    is marked. Used by one thread at a time."""
 
     def __init__(self, directory: RunDirectory, *, is_pretty: bool = False) -> None:
+        spec = directory.read_spec()
+        printer = pretty_printer(spec.agent) if is_pretty and spec.agent is not None else None
+        self.is_pretty = printer is not None
+        self._tails = [LogTail(directory, directory.output_path, printer)]
+        if spec.wanted.split_stderr:
+            self._tails.append(LogTail(directory, directory.stderr_path, None, STDERR_MARK))
+        self._is_begun = False
+
+    def read(self) -> list[Spans]:
+        """The lines that came since the last time, of both as they are seen; the first time the
+        last ones of each, since nothing tells which of them came first."""
+        parts = [tail.read() for tail in self._tails]
+        if not self._is_begun and len(parts) > 1 and parts[1]:
+            parts.insert(1, [(("(its stderr so far, which has a log of its own)", "dim"),)])
+        self._is_begun = True
+        return [line for part in parts for line in part]
+
+    @property
+    def has_more(self) -> bool:
+        """Whether it was not read to its end."""
+        return any(tail.has_more for tail in self._tails)
+
+    def unfinished(self) -> Spans:
+        """The last lines as they are now, where they have no end yet."""
+        return tuple(span for tail in self._tails for span in tail.unfinished())
+
+    def close(self) -> None:
+        """Nothing stays open."""
+        for tail in self._tails:
+            tail.close()
+
+
+class LogTail:
+    """One log; it is read on from where it was."""
+
+    def __init__(
+        self,
+        directory: RunDirectory,
+        path: str,
+        pretty: PrettyPrinter | None = None,
+        mark: Spans = (),
+    ) -> None:
         self._directory = directory
+        self._path = path
         self._reader: OutputReader | None = None
         self._lines = ShownLines()
-        self._pretty = self._pretty_printer() if is_pretty else None
-        self.is_pretty = self._pretty is not None
+        self._pretty = pretty
+        self._mark = mark
         self.has_more = False  # it was not read to its end
-        self.begins_at = 0  # the byte of the first line
-
-    def _pretty_printer(self) -> PrettyPrinter | None:
-        agent = self._directory.read_spec().agent
-        if agent is None:
-            return None
-        from holdfast.agents.loader import load_profile
-        from holdfast.agents.pretty import PrettyPrinter
-
-        return PrettyPrinter(load_profile(agent), colour=True, plain=printable_lines)
 
     def read(self) -> list[Spans]:
         """The lines that came since the last time; the first time its last ones."""
-        reader = self._reader or self._open()
         found: list[Spans] = []
+        reader = self._reader
+        if reader is None:
+            reader = self._open()
+            if reader.at_byte:
+                found.append((*self._mark, (f"(from byte {reader.at_byte} on)", "dim")))
         read = 0
         while read < _MOST_BYTES and (chunk := reader.read()) is not None:
             if chunk.was_truncated or chunk.skipped_bytes:
                 self._lines.restart(chunk.at_byte)
-                found.append((("(output is missing here: it was cut)", "warn"),))
+                found.append((*self._mark, ("(output is missing here: it was cut)", "warn")))
             read += len(chunk.data)
             for line in self._lines.feed(chunk.data):
-                found += self._shown(line.text)
+                found += [(*self._mark, *shown) for shown in self._shown(line.text)]
         self.has_more = read >= _MOST_BYTES
         return found
 
     def unfinished(self) -> Spans:
         """The last line as it is now, if it has no end yet."""
         rest = self._lines.rest()
-        return shown_line(rest[-1].text) if rest else ()
+        return (*self._mark, *shown_line(rest[-1].text)) if rest else ()
 
     def close(self) -> None:
         """Nothing stays open."""
@@ -91,11 +130,10 @@ class LogTail:
             self._reader.close()
 
     def _open(self) -> OutputReader:
-        kept = self._directory.first_kept_byte()
-        self._reader = OutputReader(self._directory.output_path, first_kept=kept)
+        kept = self._directory.first_kept_byte(self._path)
+        self._reader = OutputReader(self._path, first_kept=kept)
         self._reader.seek_tail(MOST_LINES)
-        self.begins_at = self._reader.at_byte
-        self._lines.restart(self.begins_at)
+        self._lines.restart(self._reader.at_byte)
         return self._reader
 
     def _shown(self, line: bytes) -> list[Spans]:
@@ -105,3 +143,11 @@ class LogTail:
         return (
             [shown_line(part) for part in shown.removesuffix(b"\n").split(b"\n")] if shown else []
         )
+
+
+def pretty_printer(agent: str) -> PrettyPrinter:
+    """Makes the stream of that agent readable."""
+    from holdfast.agents.loader import load_profile
+    from holdfast.agents.pretty import PrettyPrinter
+
+    return PrettyPrinter(load_profile(agent), colour=True, plain=printable_lines)

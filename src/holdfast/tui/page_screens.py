@@ -9,8 +9,9 @@ from holdfast.errors import HoldfastError
 from holdfast.manage.plaintext import printable
 from holdfast.run.directory import RunDirectory
 from holdfast.tui.acting import ActingScreen
-from holdfast.tui.log_lines import MOST_LINES, LogTail
+from holdfast.tui.log_lines import MOST_LINES, RunLog
 from holdfast.tui.pages import PAGES
+from holdfast.tui.remote_pages import RemoteLog, RemotePages
 from holdfast.tui.text_view import TextLine, TextView
 from holdfast.tui.verbs import VERBS
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.tui.table import Spans
 
 _AGAIN_SECONDS = 2.0  # what processes do changes no file
+_AGAIN_ELSEWHERE_SECONDS = 5.0
 _ACTS = ("approve", "deny", "stop", "attach", "send", "pause")
 
 
@@ -53,12 +55,14 @@ class PageScreen(ActingScreen):
         self.view = TextView()
         self.row = row
         self.directory: RunDirectory | None = None
+        self.remote: RemotePages | None = None  # of a run elsewhere
         self._is_gone = False
         self._searched = ""
 
     def compose(self) -> ComposeResult:
         yield TextLine(id="state")
         yield self.view
+        yield TextLine(id="unfinished")
         field = Input(placeholder="search for", compact=True, id="search")
         field.display = False
         yield field
@@ -67,9 +71,16 @@ class PageScreen(ActingScreen):
 
     def on_mount(self) -> None:
         self.directory = RunDirectory(self.top.library.home, self.row.id)
+        if self.row.node:
+            self.remote = RemotePages(self.top.library, self.row.id)
         self.show_head()
         self.call_after_refresh(self.read)
-        self.set_interval(_AGAIN_SECONDS, self.read)
+        again = _AGAIN_SECONDS if self.remote is None else _AGAIN_ELSEWHERE_SECONDS
+        self.set_interval(again, self.read)
+
+    def on_unmount(self) -> None:
+        if self.remote is not None:
+            self.remote.close()
 
     def on_resize(self, event: events.Resize) -> None:
         del event
@@ -96,7 +107,11 @@ class PageScreen(ActingScreen):
         if self.app.screen is not self or self.directory is None or self._is_gone:
             return
         directory, room, make = self.directory, self.size.width, PAGES[self.kind]
-        self.top.background.do(f"page {id(self)}", lambda: make(directory, room), self._show)
+        remote, kind = self.remote, self.kind
+        work = (
+            (lambda: make(directory, room)) if remote is None else (lambda: remote.make(kind, room))
+        )
+        self.top.background.do(f"page {id(self)}", work, self._show)
 
     def _show(self, made: Any) -> None:
         if isinstance(made, HoldfastError):
@@ -109,7 +124,8 @@ class PageScreen(ActingScreen):
         word = row.outcome.value if row.outcome and not row.state.is_active else row.state.value
         said = "gone" if self._is_gone else word
         note = f"  {row.note}" if row.note and not self._is_gone else ""
-        head = (f"{self.kind} ", "label"), (f"{row.name} ", "head")
+        where = f"on {row.node} " if row.node else ""
+        head = (f"{self.kind} ", "label"), (f"{row.name} ", "head"), (printable(where), "label")
         self.write("state", *head, (printable(f"{said}{note}"), ""), *self.more_head())
 
     def more_head(self) -> tuple[tuple[str, str], ...]:
@@ -133,9 +149,8 @@ class PageScreen(ActingScreen):
         self.dismiss(None)
 
     def action_scroll(self, by: int) -> None:
-        view = self.view
-        view.scroll_to(y=view.scroll_offset.y + by, animate=False, force=True, immediate=True)
-        self._scrolled(view)
+        self.view.scroll_by_lines(by)
+        self._scrolled(self.view)
 
     def action_scroll_page(self, by: int) -> None:
         self.action_scroll(by * max(1, self.view.size.height - 1))
@@ -191,13 +206,9 @@ class LogScreen(PageScreen):
 
     def __init__(self, row: Row) -> None:
         super().__init__(row, "logs")
-        self._tail: LogTail | None = None
+        self._log: RunLog | RemoteLog | None = None
         self._wants_pretty = row.agent is not None
         self._is_pretty = False
-
-    def compose(self) -> ComposeResult:
-        yield from super().compose()
-        yield TextLine(id="unfinished")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -206,6 +217,9 @@ class LogScreen(PageScreen):
 
     def on_unmount(self) -> None:
         self.top.feed.close_output(self.row.id)
+        super().on_unmount()
+        if self._log is not None:
+            self._log.close()
 
     def take(self, told: LiveChanges) -> None:
         super().take(told)
@@ -217,29 +231,34 @@ class LogScreen(PageScreen):
             return
         self.top.background.do(f"page {id(self)}", self._read_on, self._show)
 
-    def _read_on(self) -> tuple[LogTail, list[Spans], Spans]:
+    def _read_on(self) -> tuple[RunLog | RemoteLog, list[Spans], Spans]:
         """In a thread of its own, one at a time."""
-        tail = self._tail
-        if tail is None:
-            assert self.directory is not None
-            tail = LogTail(self.directory, is_pretty=self._wants_pretty)
-        return tail, tail.read(), tail.unfinished()
+        log = self._log
+        if log is None:
+            log = self._open_log()
+        return log, log.read(), log.unfinished()
+
+    def _open_log(self) -> RunLog | RemoteLog:
+        assert self.directory is not None
+        if self.remote is None:
+            return RunLog(self.directory, is_pretty=self._wants_pretty)
+        agent = self.row.agent if self._wants_pretty else None
+        home, background = self.top.library.home.path, self.top.background
+        return RemoteLog(home, self.row.id, agent, lambda: background.hand_over(self.read))
 
     def _show(self, made: Any) -> None:
         if isinstance(made, HoldfastError):
             super()._show(made)
             return
-        tail, lines, unfinished = made
-        view = self.view
-        if self._tail is None:
-            self._tail, self._is_pretty = tail, tail.is_pretty
-            before = [((f"(from byte {tail.begins_at} on)", "dim"),)] if tail.begins_at else []
-            view.show([*before, *lines])
+        log, lines, unfinished = made
+        if self._log is None:
+            self._log, self._is_pretty = log, log.is_pretty
+            self.view.show(lines)
         elif lines:
-            view.add(lines, MOST_LINES)
+            self.view.add(lines, MOST_LINES)
         self.write("unfinished", *unfinished)
         self.show_head()
-        if tail.has_more:
+        if log.has_more:
             self.read()
 
     def more_head(self) -> tuple[tuple[str, str], ...]:
@@ -273,7 +292,7 @@ class LogScreen(PageScreen):
             self.top.say(f"{self.row.name} is not the run of an agent", "warn")
             return
         self._wants_pretty = not self._wants_pretty
-        old, self._tail = self._tail, None
+        old, self._log = self._log, None
         if old is not None:
             old.close()
         self.read()

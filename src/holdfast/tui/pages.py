@@ -16,7 +16,7 @@ from holdfast.run.units import clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from holdfast.manage.processes import Processes
@@ -27,7 +27,7 @@ _LABELS = 11
 _TAIL_LINES = 10
 _MOST_EVENTS = 500
 _VERDICTS = {Verdict.SAME.value: "good", Verdict.UNKNOWN.value: "warn"}
-_FIRST = ("why", "needs you", "evidence")  # who is alive, proven how
+FIRST = ("why", "needs you", "evidence")  # who is alive, proven how
 _ELSEWHERE = ("processes", "events", "output", "next")  # sections of their own, or keys
 
 
@@ -36,15 +36,17 @@ def detail_lines(directory: RunDirectory, room: int) -> list[Spans]:
     known = read_status(directory)
     said = dict(lines_of(known))
     lines: list[Spans] = [((printable(known.headline()), "bold"),)]
-    for label in _FIRST:
-        lines += _labelled(label, said.pop(label, ""), room)
-    lines += [(), *_heading("tree"), *_tree(known.processes)]
-    lines += [(), *_heading("use")]
+    for label in FIRST:
+        lines += labelled(label, said.pop(label, ""), room)
+    lines += [(), *heading("tree"), *_tree(known.processes)]
+    lines += [(), *heading("use")]
     for label, text in said.items():
         if label not in _ELSEWHERE:
-            lines += _labelled(label, text, room)
-    lines += [(), *_heading("over time"), *_charts(directory, room, is_plotted=False)]
-    lines += [(), *_heading("output"), *_log_tail(directory)]
+            lines += labelled(label, text, room)
+    lines += [(), *heading("over time"), *_charts(directory, room, is_plotted=False)]
+    lines += [(), *heading("output"), *_log_tail(directory, directory.output_path)]
+    if (known.info.wanted or {}).get("split_stderr"):
+        lines += [(), *heading("stderr"), *_log_tail(directory, directory.stderr_path)]
     return lines
 
 
@@ -70,15 +72,19 @@ def charts_page(directory: RunDirectory, room: int) -> list[Spans]:
 def events_page(directory: RunDirectory, room: int) -> list[Spans]:
     """Every event and every signal, in the order in which they happened, the newest last."""
     del room
-    import time
-
-    now = time.time()
     events = [(one.at, one.kind.value, one.facts, "") for one in directory.read_events().events]
     signals = [
         (str(row.get("at")), f"signal {row.get('signal')}", _of_signal(row), "warn")
         for row in directory.read_signals()
     ]
-    found = sorted([*events, *signals], key=lambda one: one[0])
+    return event_lines([*events, *signals])
+
+
+def event_lines(known: Iterable[tuple[str, str, dict[str, Any], str]]) -> list[Spans]:
+    """When, what, its facts and how it looks: the last ones."""
+    import time
+
+    found, now = sorted(known, key=lambda one: one[0]), time.time()
     left_out = len(found) - _MOST_EVENTS
     lines: list[Spans] = []
     if left_out > 0:
@@ -108,11 +114,13 @@ def _value(value: Any) -> str:
     return text if len(text) <= 100 else f"{text[:99]}…"
 
 
-def _heading(text: str) -> Iterator[Spans]:
+def heading(text: str) -> Iterator[Spans]:
+    """Of a section."""
     yield ((f"── {text} ", "label"),)
 
 
-def _labelled(label: str, text: str, room: int) -> Iterator[Spans]:
+def labelled(label: str, text: str, room: int) -> Iterator[Spans]:
+    """A label, and its text in as many lines as it needs."""
     if not text:
         return
     look = "ask" if label == "needs you" else ""
@@ -138,9 +146,9 @@ def _charts(directory: RunDirectory, room: int, *, is_plotted: bool) -> list[Spa
     return [((line, ""),) for block in blocks for line in sparklines(block)]
 
 
-def _log_tail(directory: RunDirectory) -> list[Spans]:
-    kept = directory.first_kept_byte()
-    found = read_from(directory.output_path, tail=_TAIL_LINES, first_kept=kept)
+def _log_tail(directory: RunDirectory, path: str) -> list[Spans]:
+    kept = directory.first_kept_byte(path)
+    found = read_from(path, tail=_TAIL_LINES, first_kept=kept)
     data = b"".join(chunk.data for chunk in found)
     if not data:
         return [(("nothing yet", "dim"),)]

@@ -53,6 +53,7 @@ _GIVE_WAY = (
     "MEM",
     "CPU",
     "AGE",
+    "NODE",
 )  # the first goes first
 _LEAST_NOTE = 18
 _GAP = 1
@@ -79,11 +80,22 @@ class PlacedColumn(Record):
 
 def fit_columns(room: int, board: Board, *, with_letters: bool) -> list[PlacedColumn]:
     """Those that leave room for a note. Letters make columns wider, so that fewer fit."""
-    names = ["NAME", "STATE", "AGE", "CPU", "CPU~", "MEM", "MEM~", "OUTPUT"]
+    names = [
+        "NAME",
+        *(["NODE"] if board.node_width else []),
+        "STATE",
+        "AGE",
+        "CPU",
+        "CPU~",
+        "MEM",
+        "MEM~",
+        "OUTPUT",
+    ]
     names += ["TOKENS"] if board.has_tokens else []
     names += ["COST"] if board.has_cost else []
     widths = dict(_WIDTHS)
     widths["NAME"] = max(8, min(board.name_width, room // 4))
+    widths["NODE"] = max(4, min(board.node_width, room // 8))
     if with_letters:
         for name in names:
             widths[name] = max(widths[name], len(name) + 4 if not name.endswith("~") else 0)

@@ -29,6 +29,7 @@ class TextLine(Static):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
         super().__init__("", id=id)
         self.said: Spans = ()
+        self.display = False
 
     @property
     def text(self) -> str:
@@ -76,6 +77,10 @@ class TextView(ScrollView, can_focus=False):
         for line in lines:
             self._lines += _wrapped(line, self._room)
         self._settle()
+
+    def scroll_by_lines(self, by: int) -> None:
+        """Down, or up where it is negative."""
+        self.scroll_to(y=self.scroll_offset.y + by, animate=False, force=True, immediate=True)
 
     def search(self, text: str) -> bool:
         """Mark it everywhere, and show the last place above the end of the screen."""

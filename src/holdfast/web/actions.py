@@ -1,31 +1,34 @@
-"""What the API does: each action is the library's, with its refusals. Driven by the event loop."""
+"""What the API does: each action is the library's, with its refusals. Done in threads."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 
 from holdfast.errors import InvalidOption, Refused, WrongUse
 from holdfast.manage.aio import AsyncRuns, run_steps_async
-from holdfast.manage.changing.answering import only_question
+from holdfast.manage.changing.answering import answer_run, only_question
 from holdfast.manage.changing.stop_attempt import Attempted, attempt
 from holdfast.manage.recovery import recover_run
 from holdfast.process.signals import parse_signal, signal_name
 from holdfast.run.units import parse_duration
 from holdfast.web.asked import fields
+from holdfast.web.askers import tokens_behind
+from holdfast.web.elsewhere import elsewhere
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import Any
 
+    from holdfast.fleet.remote import RemoteRun
     from holdfast.manage.run import Run
     from holdfast.web.reads import Reads
     from holdfast.web.settings import ServeSettings
 
     Json = dict[str, Any]
     Do = Callable[["Actions", Run, Json], Awaitable[Json]]
+    Answer = Callable[["Actions", Run, Json, list[str]], Awaitable[Json]]
 
 _TIME = (str, int, float)
 MOST_SENT_BYTES = 64 << 10
@@ -49,17 +52,23 @@ class Actions:
         if inner:
             raise InvalidOption(f"{min(inner)}: no such field", option=min(inner))
         run = await self._runs.start(argv, **document)
-        return await self._shown(run.id)
+        return self._shown(run.id)
 
-    async def act(self, verb: str, ref: str, document: Json) -> Json:
-        """One of `ACTIONS` on one run."""
+    async def act(self, verb: str, ref: str, document: Json, connection: Any = None) -> Json:
+        """One of `ACTIONS` or `ANSWERS` on one run."""
         if verb in STARTING:
             self._check_may_start(verb)
-        run = await asyncio.to_thread(self._reads.run, ref)
-        return await ACTIONS[verb](self, run, document)
+        run = self._reads.run(ref)
+        if verb in ANSWERS:
+            done = await ANSWERS[verb](self, run, document, tokens_behind(connection))
+        else:
+            done = await ACTIONS[verb](self, run, document)
+        if run.is_elsewhere:
+            self._reads.elsewhere.look_again(run.id)
+        return done
 
     async def remove(self, ref: str, *, stop: bool, force: bool) -> Json:
-        run = await asyncio.to_thread(self._reads.run, ref)
+        run = self._reads.run(ref)
         removed = await run._as_async().remove(stop=stop, force=force)
         abandoned = [one.as_dict() for one in removed.abandoned]
         done = {**removed.as_dict(), "abandoned": abandoned}
@@ -72,41 +81,62 @@ class Actions:
                 hint="holdfast serve --allow-start",
             )
 
-    async def _shown(self, run_id: str) -> Json:
-        return await asyncio.to_thread(self._reads.one_run, run_id)
+    def _shown(self, run_id: str) -> Json:
+        return self._reads.one_run(run_id)
 
     async def _stop(self, run: Run, document: Json) -> Json:
         given = fields(document, {"grace": _TIME, "signal": (str,)})
         grace = None if "grace" not in given else parse_duration(str(given["grace"]), "grace")
         signal = None if "signal" not in given else signal_name(parse_signal(given["signal"]))
+        if run.is_elsewhere:
+            return await self._stop_elsewhere(elsewhere(run), grace, signal)
         one = Attempted(run.id, run)
         await run_steps_async(attempt(one, grace, signal))
         done = one.to_json()
         return {**done, "stop": {**done["stop"], "said": one.sentence(), "hint": one.hint()}}
 
+    async def _stop_elsewhere(
+        self, run: RemoteRun, grace: float | None, signal: str | None
+    ) -> Json:
+        """By its own shim; what its node said of it, as of a run here."""
+        cleanup = await run._as_async().stop(grace, signal)
+        survivors = [one.to_json() for one in cleanup.survivors]
+        where = run.placement.where
+        said = f"NOT stopped: {len(survivors)} are alive" if survivors else f"stopped on {where}"
+        hint = f"holdfast stop {run.id}" if survivors else None
+        stop = {"survivors": survivors, "said": said, "hint": hint, "error": None}
+        return {**run.info().to_json(), "stop": stop}
+
     async def _pause(self, run: Run, document: Json) -> Json:
         fields(document, {})
         await run._as_async().pause()
-        return await self._shown(run.id)
+        return self._shown(run.id)
 
     async def _unpause(self, run: Run, document: Json) -> Json:
         fields(document, {})
         await run._as_async().unpause()
-        return await self._shown(run.id)
+        return self._shown(run.id)
 
     async def _resume(self, run: Run, document: Json) -> Json:
         given = fields(document, {"prompt": (str,)})
-        return await self._shown((await run._as_async().resume(given.get("prompt"))).id)
+        return self._shown((await run._as_async().resume(given.get("prompt"))).id)
 
     async def _rerun(self, run: Run, document: Json) -> Json:
         fields(document, {})
-        return await self._shown((await run._as_async().rerun()).id)
+        return self._shown((await run._as_async().rerun()).id)
 
     async def _recover(self, run: Run, document: Json) -> Json:
         fields(document, {})
+        if run.is_elsewhere:
+            where = elsewhere(run).placement.where
+            raise Refused(
+                f"it is on {where}, whose own holdfast recovers it",
+                hint="holdfast recover, there",
+                run=run.id,
+            )
         found = await run_steps_async(recover_run(run.directory))
         done = None if found is None else found.to_json()
-        return {**await self._shown(run.id), "recovered": done}
+        return {**self._shown(run.id), "recovered": done}
 
     async def _adjust(self, run: Run, document: Json) -> Json:
         if not document:
@@ -114,33 +144,47 @@ class Actions:
         if "self" in document:
             raise InvalidOption("self: no such field", option="self")
         adjusted = await run._as_async().adjust(**document)
-        return {**await self._shown(run.id), "adjusted": adjusted.as_dict()}
+        return {**self._shown(run.id), "adjusted": adjusted.as_dict()}
 
-    async def _send(self, run: Run, document: Json) -> Json:
+    async def _send(self, run: Run, document: Json, asked_by: list[str]) -> Json:
         given = fields(document, {"text": (str,), "base64": (str,)})
         if len(given) != 1:
             raise WrongUse("send: text, or base64")
         data = _bytes(given)
         if len(data) > MOST_SENT_BYTES:
             raise InvalidOption(f"text: at most {MOST_SENT_BYTES} bytes", option="text")
-        await run._as_async().send(data)
+        if run.is_elsewhere:
+            await run._as_async().send(data)
+        else:
+            await run_steps_async(run._send_for(data, asked_by))
         return {"schema": 1, "id": run.id, "sent_bytes": len(data)}
 
-    async def _approve(self, run: Run, document: Json) -> Json:
+    async def _approve(self, run: Run, document: Json, asked_by: list[str]) -> Json:
         given = fields(document, {"id": (str,)})
-        question = given.get("id") or await self._only(run)
-        answered = await run._as_async().approve(question)
+        question = given.get("id") or self._only(run)
+        if run.is_elsewhere:
+            answered = await run._as_async().approve(question)
+        else:
+            steps = answer_run(run.directory, question, allow=True, asked_by=asked_by)
+            answered = await run_steps_async(steps)
         return {"schema": 1, "id": run.id, "answered": answered.as_dict()}
 
-    async def _deny(self, run: Run, document: Json) -> Json:
+    async def _deny(self, run: Run, document: Json, asked_by: list[str]) -> Json:
         given = fields(document, {"id": (str,), "message": (str,)})
-        question = given.get("id") or await self._only(run)
-        answered = await run._as_async().deny(question, given.get("message"))
+        question = given.get("id") or self._only(run)
+        message = given.get("message")
+        if run.is_elsewhere:
+            answered = await run._as_async().deny(question, message)
+        else:
+            steps = answer_run(
+                run.directory, question, allow=False, message=message, asked_by=asked_by
+            )
+            answered = await run_steps_async(steps)
         return {"schema": 1, "id": run.id, "answered": answered.as_dict()}
 
-    async def _only(self, run: Run) -> str:
+    def _only(self, run: Run) -> str:
         """A question must be named: who answers must have read it."""
-        asked = only_question(await asyncio.to_thread(run.info))
+        asked = only_question(run.info())
         raise Refused(
             f"it asks: {asked['text']}", hint=f"answer it by its id, {asked['id']}", run=run.id
         )
@@ -164,6 +208,8 @@ ACTIONS: dict[str, Do] = {
     "rerun": Actions._rerun,
     "recover": Actions._recover,
     "adjust": Actions._adjust,
+}
+ANSWERS: dict[str, Answer] = {  # from outside of the run alone
     "send": Actions._send,
     "approve": Actions._approve,
     "deny": Actions._deny,

@@ -6,7 +6,6 @@ the token and the right Host and Origin there too.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import os
@@ -18,9 +17,11 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from holdfast.errors import HoldfastError
+from holdfast.manage.reading.apart import Apart
 from holdfast.run.home import Home
-from holdfast.web.actions import ACTIONS, Actions
+from holdfast.web.actions import ACTIONS, ANSWERS, Actions
 from holdfast.web.asked import AskedQuery, read_document
+from holdfast.web.askers import CONNECTION
 from holdfast.web.feed import EventFeed
 from holdfast.web.guard import Guard
 from holdfast.web.openapi import openapi
@@ -33,19 +34,27 @@ from holdfast.web.streams import OpenStreams
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
-    from typing import Any
+    from typing import Any, Protocol
 
     from starlette.requests import Request
-    from starlette.types import ASGIApp
+    from starlette.types import Receive, Scope, Send
 
     from holdfast.web.settings import ServeSettings
+
+    class MountedApp(Protocol):
+        """An ASGI application that is told when the server ends."""
+
+        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+        async def end(self) -> None: ...
+
 
 API = "/api/v1"
 STATIC = os.path.join(os.path.dirname(__file__), "static")
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def make_app(settings: ServeSettings, mounts: Mapping[str, ASGIApp] | None = None) -> Guard:
+def make_app(settings: ServeSettings, mounts: Mapping[str, MountedApp] | None = None) -> Guard:
     """The whole application. `mounts`: further ones, by their path."""
     routes = _Routes(settings)
     app = Starlette(
@@ -83,15 +92,17 @@ async def _error(_: Request, error: Exception) -> Response:
 class _Routes:
     def __init__(self, settings: ServeSettings) -> None:
         self._settings = settings
+        self._apart = Apart()
         self._feed = EventFeed(Home.locate(settings.home))
         self._reads = Reads(settings)
         self._actions = Actions(settings, self._reads)
         self._streams = OpenStreams(settings)
-        self._outputs = Outputs(settings, self._reads, self._streams)
+        self._outputs = Outputs(settings, self._reads, self._streams, self._apart)
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        async with self._feed.running():
+        take = self._feed.take_elsewhere
+        async with self._feed.running(), self._reads.elsewhere.running(take):
             yield
 
     def api(self) -> list[Route]:
@@ -119,7 +130,7 @@ class _Routes:
                 Route(f"{API}/runs", self._start, methods=["POST"]),
                 Route(f"{API}/runs/{{ref}}", self._remove, methods=["DELETE"]),
                 *(Route(f"{API}/runs/{{ref}}/{verb}", self._act(verb), methods=["POST"])
-                  for verb in ACTIONS),
+                  for verb in (*ACTIONS, *ANSWERS)),
             ]  # fmt: skip
         return routes
 
@@ -128,30 +139,35 @@ class _Routes:
 
         async def get(request: Request) -> Response:
             AskedQuery(request)
-            return answer(await asyncio.to_thread(read, request.path_params["ref"]))
+            ref = request.path_params["ref"]
+            return answer(await self._apart_for(ref).do(read, ref))
 
         return get
 
+    def _apart_for(self, ref: str) -> Apart:
+        return self._reads.elsewhere.apart_for(ref) or self._apart
+
     async def _list(self, request: Request) -> Response:
         asked = AskedQuery(request, *SELECTORS)
-        return answer(await asyncio.to_thread(self._reads.page_of_runs, asked))
+        apart = self._apart_for("")  # a ledger may be slow
+        return answer(await apart.do(self._reads.page_of_runs, asked))
 
     async def _events_of_run(self, request: Request) -> Response:
         asked = AskedQuery(request, "since", "limit")
         ref = request.path_params["ref"]
-        return answer(await asyncio.to_thread(self._reads.events, ref, asked))
+        return answer(await self._apart_for(ref).do(self._reads.events, ref, asked))
 
     async def _queues(self, request: Request) -> Response:
         AskedQuery(request)
-        return answer(await asyncio.to_thread(self._reads.queues))
+        return answer(await self._apart.do(self._reads.queues))
 
     async def _usage(self, request: Request) -> Response:
         asked = AskedQuery(request, "since", "by")
-        return answer(await asyncio.to_thread(self._reads.usage, asked))
+        return answer(await self._apart.do(self._reads.usage, asked))
 
     async def _health(self, request: Request) -> Response:
         AskedQuery(request)
-        return answer(await asyncio.to_thread(self._reads.health))
+        return answer(await self._apart.do(self._reads.health))
 
     async def _openapi(self, request: Request) -> Response:
         AskedQuery(request)
@@ -166,7 +182,7 @@ class _Routes:
 
     async def metrics(self, request: Request) -> Response:
         AskedQuery(request)
-        text = await asyncio.to_thread(self._reads.metrics)
+        text = await self._apart.do(self._reads.metrics)
         return Response(text, headers={"content-type": METRICS_TYPE})
 
     async def page(self, _: Request) -> Response:
@@ -177,19 +193,22 @@ class _Routes:
 
     async def _start(self, request: Request) -> Response:
         AskedQuery(request)
-        return answer(await self._actions.start(await read_document(request)), 201)
+        document = await read_document(request)
+        return answer(await self._apart.run(lambda: self._actions.start(document)), 201)
 
     async def _remove(self, request: Request) -> Response:
         asked = AskedQuery(request, "stop", "force")
-        stop, force = asked.flag("stop"), asked.flag("force")
-        return answer(
-            await self._actions.remove(request.path_params["ref"], stop=stop, force=force)
-        )
+        ref, stop, force = request.path_params["ref"], asked.flag("stop"), asked.flag("force")
+        done = await self._apart.run(lambda: self._actions.remove(ref, stop=stop, force=force))
+        return answer(done)
 
     def _act(self, verb: str) -> Any:
         async def post(request: Request) -> Response:
             AskedQuery(request)
-            document = await read_document(request)
-            return answer(await self._actions.act(verb, request.path_params["ref"], document))
+            ref, document = request.path_params["ref"], await read_document(request)
+            connection = request.scope.get("state", {}).get(CONNECTION)
+            return answer(
+                await self._apart.run(lambda: self._actions.act(verb, ref, document, connection))
+            )
 
         return post

@@ -11,6 +11,8 @@ import asyncio
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from holdfast.web.askers import CONNECTION
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -45,6 +47,11 @@ class OpenConnections:
     def remove(self, one: BoundedProtocol) -> None:
         self._open.pop(one, None)
 
+    def cut_all(self) -> None:
+        """The server ends."""
+        for one in list(self._open):
+            one.cut()
+
     async def watch(self) -> None:
         """Look at each of them, again and again."""
         while True:
@@ -72,6 +79,7 @@ class BoundedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.idle_since = self._unsent_since = self.loop.time()
+        self.app_state = {**self.app_state, CONNECTION: transport.get_extra_info("socket")}
         self._connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -1,6 +1,6 @@
 """What changes, for many clients: the live model's rows and the runs' facts in one bounded ring.
 
-The model is driven by a thread of its own, since a disk may hang. Each message has an id,
+The home is read by threads of their own, since a disk may hang. Each message has an id,
 `<nonce>-<n>`: a client that comes back with one gets what followed, nothing lost and nothing twice;
 with one that is not in the ring any more, or is another server's, it gets a new snapshot and how
 many messages it lost. A client has a place in the ring and no queue of its own.
@@ -11,19 +11,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-import threading
+import time
 from collections import deque
 
-from holdfast.manage.aio import AsyncRuns
+from holdfast.errors import HoldfastError, Unavailable
 from holdfast.manage.live import LiveRuns
 from holdfast.manage.operations import run_steps
-from holdfast.manage.reading.events import NOW
+from holdfast.manage.reading.apart import start_thread
+from holdfast.manage.reading.events import NOW, EventStream
 from holdfast.record import Record
 from holdfast.web.responses import json_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from typing import Any
 
     from holdfast.manage.live import LiveChanges
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 MOST_MESSAGES = 4096
 MOST_BYTES = 8 << 20
+_HEARD_SECONDS = 2.0  # the model answers at least so often
+_SILENT_SECONDS = 6.0
 BEAT_SECONDS = 10.0  # of silence, then a line tells that the server is there
 
 
@@ -54,56 +57,97 @@ class EventFeed:
         self._bytes = 0
         self._last = 0
         self._rows: dict[str, Json] = {}
-        self._standing: Json = {"is_whole": False, "trouble": None, "unstarted": 0}
+        self._standing: Json = {
+            "is_whole": False,
+            "trouble": None,
+            "unstarted": 0,
+            "trouble_elsewhere": None,
+        }
         self._news = asyncio.Event()
         self._is_over = False
+        self._heard_at = 0.0
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Filled while this is open."""
-        loop, over = asyncio.get_running_loop(), threading.Event()
-        live = LiveRuns(self._home, is_plain=True)
-
-        def drive() -> None:
-            with live:
-                while not over.is_set():
-                    changes = run_steps(live.next_changes())
-                    if not over.is_set():
-                        loop.call_soon_threadsafe(self._take, changes)
-
-        thread = threading.Thread(target=drive, name="holdfast-live", daemon=True)
-        thread.start()
-        facts = asyncio.create_task(self._follow_facts())
+        """Filled while this is open. Its threads may be held by the disk: nobody waits for them."""
+        loop, live = asyncio.get_running_loop(), LiveRuns(self._home, is_plain=True)
+        self._heard_at = loop.time()
+        start_thread(lambda: self._follow_rows(loop, live))
+        start_thread(lambda: self._follow_facts(loop))
+        watching = asyncio.create_task(self._watch_silence())
         try:
             yield
         finally:
-            over.set()
-            live.wake()
-            facts.cancel()
+            watching.cancel()
             self._is_over = True
+            live.wake()
             self._wake()
-            await asyncio.to_thread(thread.join, 5.0)
 
-    async def _follow_facts(self) -> None:
-        async for event in AsyncRuns(self._home.path).events(since=NOW):
-            document = event.to_json()
-            del document["cursor"]  # of all runs it is long; the message has an id
-            self._add("fact", document)
+    def _follow_rows(self, loop: asyncio.AbstractEventLoop, live: LiveRuns) -> None:
+        with live:
+            while not self._is_over:
+                changes = run_steps(live.next_changes(_HEARD_SECONDS))
+                self._hand_over(loop, self._take, changes)
+
+    def _follow_facts(self, loop: asyncio.AbstractEventLoop) -> None:
+        while not self._is_over:
+            try:
+                with EventStream(self._home, since=NOW) as stream:
+                    while (event := run_steps(stream.next_event())) is not None:
+                        document = event.to_json()
+                        del document["cursor"]  # of all runs it is long; the message has an id
+                        if not self._hand_over(loop, self._add, "fact", document):
+                            return
+            except (HoldfastError, OSError):
+                time.sleep(_HEARD_SECONDS)  # the rows tell what is wrong with the home
+
+    def _hand_over(
+        self, loop: asyncio.AbstractEventLoop, call: Callable[..., None], *given: Any
+    ) -> bool:
+        """Whether there is still somebody to tell."""
+        try:
+            loop.call_soon_threadsafe(call, *given)
+        except RuntimeError:  # the loop has ended
+            self._is_over = True
+        return not self._is_over
+
+    async def _watch_silence(self) -> None:
+        """What is shown may be old: a disk that hangs is told, and when it answers again."""
+        while True:
+            await asyncio.sleep(_HEARD_SECONDS)
+            silent = asyncio.get_running_loop().time() - self._heard_at
+            if silent > _SILENT_SECONDS:
+                error = Unavailable(f"the disk of {self._home.path} does not answer")
+                self._stand({**self._standing, "trouble": error.to_json()["error"]}, [], [])
 
     def _take(self, changes: LiveChanges) -> None:
+        self._heard_at = asyncio.get_running_loop().time()
+        standing = {
+            **self._standing,
+            "is_whole": changes.is_whole,
+            "trouble": _trouble(changes),
+            "unstarted": changes.unstarted,
+        }
+        self._take_rows(changes, standing)
+
+    def take_elsewhere(self, changes: LiveChanges) -> None:
+        """Rows of runs on other machines; or why they may be old."""
+        standing = self._standing
+        if not changes.rows and not changes.gone:
+            standing = {**standing, "trouble_elsewhere": _trouble(changes)}
+        self._take_rows(changes, standing)
+
+    def _take_rows(self, changes: LiveChanges, standing: Json) -> None:
         for run_id in changes.gone:
             self._rows.pop(run_id, None)
         rows = [row_json(row) for row in changes.rows]
         self._rows.update((row["id"], row) for row in rows)
-        trouble = None if changes.trouble is None else changes.trouble.to_json()["error"]
-        standing = {
-            "is_whole": changes.is_whole,
-            "trouble": trouble,
-            "unstarted": changes.unstarted,
-        }
-        if rows or changes.gone or standing != self._standing:
+        self._stand(standing, rows, list(changes.gone))
+
+    def _stand(self, standing: Json, rows: list[Json], gone: list[str]) -> None:
+        if rows or gone or standing != self._standing:
             self._standing = standing
-            self._add("changes", {"rows": rows, "gone": list(changes.gone), **standing})
+            self._add("changes", {"rows": rows, "gone": gone, **standing})
 
     def _add(self, kind: str, document: Json) -> None:
         self._last += 1
@@ -175,6 +219,11 @@ def sse(kind: str, data: bytes, number: str | None = None) -> bytes:
     return b"%sevent: %s\ndata: %s\n\n" % (head, kind.encode(), data)
 
 
+def _trouble(changes: LiveChanges) -> Json | None:
+    error: Json | None = None if changes.trouble is None else changes.trouble.to_json()["error"]
+    return error
+
+
 def row_json(row: Row) -> Json:
     """A row of a list. Ages are worked out where it is shown."""
     return {
@@ -194,4 +243,5 @@ def row_json(row: Row) -> Json:
         "note": row.note,
         "agent": row.agent,
         "tags": row.tags,
+        "node": row.node,
     }

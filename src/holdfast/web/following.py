@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from contextlib import aclosing
 
 from holdfast.errors import HoldfastError
-from holdfast.manage.aio import run_steps_async
 from holdfast.manage.reading.output_stream import OutputStream
 from holdfast.run.output import OutputReader
 from holdfast.web.feed import BEAT_SECONDS, sse
@@ -18,11 +18,15 @@ from holdfast.web.responses import json_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Generator
     from typing import Any
 
+    from holdfast.manage.operations import Wait
+    from holdfast.manage.reading.apart import Apart
     from holdfast.manage.run import Run
     from holdfast.web.pretty_lines import PrettyLines
+
+    Json = dict[str, Any]
 
 MOST_BEHIND_BYTES = 1 << 20
 KEPT_BYTES = 128 << 10  # of what is skipped to
@@ -30,22 +34,22 @@ _TICK_SECONDS = 0.05  # a fast writer is read so often, and no more
 
 
 async def follow(
-    run: Run, at_byte: int, path: str, pretty: PrettyLines | None = None
+    apart: Apart, run: Run, at_byte: int, path: str, pretty: PrettyLines | None = None
 ) -> AsyncIterator[bytes]:
     """`chunk` messages, `skipped` where bytes were left out, and `end` when the run is over."""
     place, is_fresh = at_byte, True
     while True:
-        with OutputStream(run.directory, place, path=path) as stream:
-            if is_fresh:
-                yield sse("begin", json_bytes({"at_byte": place}))
-                is_fresh = False
-            skipped = None
-            async for part, behind in _parts(stream, path):
+        if is_fresh:
+            yield sse("begin", json_bytes({"at_byte": place}))
+            is_fresh = False
+        skipped = None
+        async with aclosing(_with_beats(apart.each(_parts(run, place, path)))) as parts:
+            async for part in parts:
                 if part is None:
                     yield b": still here\n\n"
                     continue
-                place = part["at_byte"] + part["length"]
-                yield sse("chunk", json_bytes(_shown(part, pretty)))
+                place, behind = part["at_byte"] + part["length"], part.pop("behind")
+                yield sse("chunk", json_bytes(shown(part, pretty)))
                 if behind > MOST_BEHIND_BYTES:
                     skipped = behind - KEPT_BYTES
                     break
@@ -60,41 +64,51 @@ async def follow(
     yield sse("end", json_bytes({"at_byte": place}))
 
 
-async def _parts(
-    stream: OutputStream, path: str
-) -> AsyncIterator[tuple[dict[str, Any] | None, int]]:
-    """Each piece, and how many bytes there are after it; None: nothing came for a while."""
-    pending: asyncio.Task[Any] | None = None
-    reader = OutputReader(path)
+def _parts(run: Run, at_byte: int, path: str) -> Generator[Wait | Json, set[int], None]:
+    """Each piece, and how many bytes there are after it."""
+    with OutputStream(run.directory, at_byte, path=path) as stream:
+        reader = OutputReader(path)
+        try:
+            while (chunk := (yield from stream.next_chunk())) is not None:
+                yield {
+                    "at_byte": chunk.at_byte,
+                    "length": len(chunk.data),
+                    "skipped_bytes": chunk.skipped_bytes,
+                    "was_truncated": chunk.was_truncated,
+                    "data": chunk.data,
+                    "behind": reader.size - chunk.at_byte - len(chunk.data),
+                }
+        finally:
+            reader.close()
+
+
+async def _with_beats(parts: AsyncGenerator[Json, None]) -> AsyncGenerator[Json | None, None]:
+    """The same; None: nothing came for a while."""
+    pending: asyncio.Future[Json] | None = None
     try:
         while True:
-            pending = pending or asyncio.create_task(run_steps_async(stream.next_chunk()))
+            pending = pending or asyncio.ensure_future(anext(parts))
             done, _ = await asyncio.wait({pending}, timeout=BEAT_SECONDS)
             if not done:
-                yield None, 0
+                yield None
                 continue
-            chunk, pending = pending.result(), None
-            if chunk is None:
+            part, pending = pending, None
+            try:
+                yield part.result()
+            except StopAsyncIteration:
                 return
-            part = {
-                "at_byte": chunk.at_byte,
-                "length": len(chunk.data),
-                "skipped_bytes": chunk.skipped_bytes,
-                "was_truncated": chunk.was_truncated,
-                "data": chunk.data,
-            }
-            yield part, reader.size - chunk.at_byte - len(chunk.data)
     finally:
-        reader.close()
         if pending is not None:
             pending.cancel()
             try:
                 await pending
-            except (asyncio.CancelledError, HoldfastError, OSError):
+            except (asyncio.CancelledError, StopAsyncIteration, HoldfastError, OSError):
                 pass  # the client is gone: what its next piece would have been is nobody's
+        await parts.aclose()
 
 
-def _shown(part: dict[str, Any], pretty: PrettyLines | None) -> dict[str, Any]:
+def shown(part: Json, pretty: PrettyLines | None) -> Json:
+    """A piece as it is sent: text, or base64 where it is not UTF-8."""
     data: bytes = part.pop("data")
     if pretty is not None:
         return {**part, "text": pretty.feed(data)}

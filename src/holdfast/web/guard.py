@@ -45,6 +45,19 @@ class Guard:
     def __init__(self, app: ASGIApp, settings: ServeSettings) -> None:
         self._app = app
         self._settings = settings
+        self._under_way: set[asyncio.Task[None]] = set()
+        self.is_leaving = False  # the server ends: what is cut short is no fault
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is under way."""
+        return bool(self._under_way)
+
+    def leave(self) -> None:
+        """The server ends: so does every request that is under way, with a word about it."""
+        self.is_leaving = True
+        for task in self._under_way:
+            task.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -52,14 +65,7 @@ class Guard:
                 await self._app(scope, receive, send)
             return
 
-        async def send_safely(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                own = {name for name, _ in message.get("headers", ())}
-                added = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-                fresh = [one for one in added if one[0] not in own]
-                message["headers"] = [*message.get("headers", ()), *fresh]
-            await send(message)
-
+        sending = _SafeSend(send)
         request = Request(scope)
         refused = self._refuse(request)
         body: list[Message] = []
@@ -67,9 +73,22 @@ class Guard:
             refused = await self._read_body(request, receive, body)
         if refused is not None:
             refused.headers["connection"] = "close"  # what is unread of its body is not a request
-            await refused(scope, receive, send_safely)
+            await refused(scope, receive, sending)
             return
-        await self._app(scope, _replayed(body, receive) if body else receive, send_safely)
+        task: asyncio.Task[None] = asyncio.current_task()  # type: ignore[assignment]
+        self._under_way.add(task)
+        try:
+            await self._app(scope, _replayed(body, receive) if body else receive, sending)
+        except asyncio.CancelledError:
+            if not self.is_leaving:
+                raise
+            task.uncancel()
+        finally:
+            self._under_way.discard(task)
+        if self.is_leaving and not sending.is_begun:
+            await refuse(503, "unavailable", "this server ends")(scope, receive, sending)
+        elif self.is_leaving and not sending.is_over:  # a stream: that was all of it
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _refuse(self, request: Request) -> Response | None:
         hosts = request.headers.getlist("host")
@@ -128,6 +147,25 @@ class Guard:
                         return None
         except TimeoutError:
             return refuse(408, "too-slow", "the body did not arrive in time")
+
+
+class _SafeSend:
+    """Passes an answer on, with our headers, and knows how far it is."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.is_begun = self.is_over = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.is_begun = True
+            own = {name for name, _ in message.get("headers", ())}
+            added = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+            fresh = [one for one in added if one[0] not in own]
+            message["headers"] = [*message.get("headers", ()), *fresh]
+        elif not message.get("more_body"):
+            self.is_over = True
+        await self._send(message)
 
 
 def _is_page(path: str) -> bool:

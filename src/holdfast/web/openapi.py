@@ -71,6 +71,7 @@ def _reading() -> Json:
         _query("tag", {"type": "array", "items": {"type": "string", "pattern": "^[^=]"}}),
         _query("since", {"type": "string", "pattern": _DURATION}),
         _query("active", _FLAG),
+        _query("fleet", _FLAG),
         _query("limit", {"type": "integer", "minimum": 1, "maximum": 1000}),
         _query("cursor", {"type": "string", "pattern": "^[0-9a-hjkmnp-tv-z]{20}$"}),
     ]
@@ -229,6 +230,10 @@ def _run_schema() -> Json:
             "outcome": {"enum": [*Outcome, None]},
             "evidence": _TEXT,
             "tags": {"type": "object", "additionalProperties": _TEXT},
+            "placement": {
+                "type": ["object", "null"],
+                "description": "of a run that was placed from another machine, or on one",
+            },
         },
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 
 from starlette.responses import Response
@@ -12,7 +11,9 @@ from holdfast.manage.reading.line_pattern import LinePattern
 from holdfast.manage.reading.log_search import BLOCK_BYTES, LogSearch
 from holdfast.run.output import OutputReader, read_from
 from holdfast.web.asked import AskedQuery
+from holdfast.web.elsewhere import elsewhere, not_from_here
 from holdfast.web.following import follow
+from holdfast.web.following_elsewhere import follow_elsewhere, read_elsewhere
 from holdfast.web.pretty_lines import PrettyLines
 from holdfast.web.responses import answer
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from holdfast.fleet.remote import RemoteRun
+    from holdfast.manage.reading.apart import Apart
     from holdfast.manage.run import Run
     from holdfast.web.reads import Reads
     from holdfast.web.settings import ServeSettings
@@ -39,28 +42,63 @@ _SEARCHED_BYTES = 1 << 30
 class Outputs:
     """The output of runs."""
 
-    def __init__(self, settings: ServeSettings, reads: Reads, streams: OpenStreams) -> None:
+    def __init__(
+        self, settings: ServeSettings, reads: Reads, streams: OpenStreams, apart: Apart
+    ) -> None:
         self._settings = settings
         self._reads = reads
         self._streams = streams
+        self._apart = apart
 
     async def get(self, request: Request) -> Response:
         """What was asked of it."""
         asked = AskedQuery(request, *PARAMETERS)
-        run = await asyncio.to_thread(self._reads.run, request.path_params["ref"])
-        path = await asyncio.to_thread(_path, run, asked.flag("stderr"))
-        find, pretty = asked.text("find"), asked.flag("pretty")
+        ref = request.path_params["ref"]
+        apart = self._reads.elsewhere.apart_for(ref) or self._apart
+        run = await apart.do(self._reads.run, ref)
+        if run.is_elsewhere:
+            return await self._get_elsewhere(elsewhere(run), asked)
+        path = await self._apart.do(_path, run, asked.flag("stderr"))
+        find, pretty = _text_to_find(asked), asked.flag("pretty")
         if find is not None:
-            if not find or len(find) > 200:
-                raise InvalidOption("find: a text of at most 200 characters", option="find")
-            return answer(await asyncio.to_thread(_found, run, path, find))
-        at_byte = await asyncio.to_thread(_begin, run, path, asked)
+            return answer(await self._apart.do(_found, run, path, find))
+        at_byte = await self._apart.do(_begin, run, path, asked)
         if asked.flag("follow"):
-            lines = await asyncio.to_thread(_pretty, run) if pretty else None
+            lines = await self._apart.do(_pretty, run) if pretty else None
             most = self._settings.most_followers
-            return self._streams.answer(run.id, most, follow(run, at_byte, path, lines))
+            return self._streams.answer(
+                run.id, most, follow(self._apart, run, at_byte, path, lines)
+            )
         limit = asked.number("limit", MOST_BYTES, MOST_BYTES, least=1)
-        return await asyncio.to_thread(_bytes, run, path, at_byte, limit, pretty)
+        return await self._apart.do(_bytes, run, path, at_byte, limit, pretty)
+
+    async def _get_elsewhere(self, run: RemoteRun, asked: AskedQuery) -> Response:
+        """The same over the link to its node."""
+        do = self._reads.elsewhere.apart.do
+        if asked.flag("stderr"):
+            raise not_from_here("the stderr", f"holdfast logs --stderr {run.id}")
+        find = _text_to_find(asked)
+        if find is not None:
+            return answer(await do(self._reads.elsewhere.found_lines, run, find))
+        since = asked.number("since_byte", 0) if asked.text("tail") is None else None
+        tail = asked.number("tail", 0, _MOST_TAIL)
+        agent = (await do(run.info)).agent if asked.flag("pretty") else None
+        if asked.flag("pretty") and agent is None:
+            raise WrongUse("it is not the run of an agent", hint="leave out pretty")
+        lines = None if agent is None else PrettyLines(agent)
+        if asked.flag("follow"):
+            parts = follow_elsewhere(self._reads.elsewhere, run.id, since, tail, lines)
+            return self._streams.answer(run.id, self._settings.most_followers, parts)
+        limit = asked.number("limit", MOST_BYTES, MOST_BYTES, least=1)
+        at_byte, data = await do(read_elsewhere, run, since, tail, limit)
+        return _as_bytes(data, at_byte, at_byte + len(data), lines)
+
+
+def _text_to_find(asked: AskedQuery) -> str | None:
+    find = asked.text("find")
+    if find is not None and (not find or len(find) > 200):
+        raise InvalidOption("find: a text of at most 200 characters", option="find")
+    return find
 
 
 def _path(run: Run, stderr: bool) -> str:
@@ -108,9 +146,12 @@ def _bytes(run: Run, path: str, at_byte: int, limit: int, pretty: bool) -> Respo
         place = chunk.at_byte + len(parts[-1])
         if room <= len(chunk.data):
             break
-    data = b"".join(parts)
+    return _as_bytes(b"".join(parts), at_byte if first is None else first, place, lines)
+
+
+def _as_bytes(data: bytes, at_byte: int, place: int, lines: PrettyLines | None) -> Response:
     headers = {
-        "holdfast-at-byte": str(at_byte if first is None else first),
+        "holdfast-at-byte": str(at_byte),
         "holdfast-next-byte": str(place),
         "content-disposition": 'attachment; filename="output"',
     }

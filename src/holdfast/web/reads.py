@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from heapq import merge
 from itertools import islice
 
 from holdfast import __version__
-from holdfast.errors import InvalidOption, Unavailable, WrongUse
+from holdfast.errors import InvalidOption, WrongUse
 from holdfast.manage.listing import select_runs
 from holdfast.manage.metrics.exposition import exposition
 from holdfast.manage.metrics.figures import MetricsCollector
@@ -13,6 +14,7 @@ from holdfast.manage.operations import run_steps
 from holdfast.manage.plaintext import KEPT_SPACE, LINE_BREAK, printable_lines
 from holdfast.manage.processes import look_at_processes
 from holdfast.manage.reading.events import EventStream
+from holdfast.manage.reading.kept_runs import KeptRuns
 from holdfast.manage.reading.run_status import read_status
 from holdfast.manage.reading.run_tree import inner_runs, tree_document
 from holdfast.manage.runs import Runs
@@ -22,12 +24,15 @@ from holdfast.manage.words.status_page import lines_of
 from holdfast.manage.words.tree_lines import lines_of_tree
 from holdfast.manage.words.views import next_steps, row_of
 from holdfast.run.names import is_id
+from holdfast.web.elsewhere import ServedElsewhere, elsewhere, not_from_here
 from holdfast.web.feed import row_json
+from holdfast.web.responses import json_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from holdfast.manage.info import RunInfo
     from holdfast.manage.run import Run
     from holdfast.manage.words.status_page import StatusFacts
     from holdfast.web.asked import AskedQuery
@@ -35,7 +40,10 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-SELECTORS = ("state", "outcome", "agent", "name", "tag", "since", "active", "limit", "cursor")
+SELECTORS = (
+    *("state", "outcome", "agent", "name", "tag", "since", "active"),
+    *("limit", "cursor", "fleet"),
+)
 MOST_PAGE = 1000
 _MOST_EVENTS = 10_000
 
@@ -47,15 +55,12 @@ class Reads:
         self.runs = Runs(settings.home)
         self._settings = settings
         self._metrics = MetricsCollector(self.runs.home)
+        self._kept = KeptRuns()
+        self.elsewhere = ServedElsewhere(self.runs)
 
     def run(self, ref: str) -> Run:
-        """By name, id or the beginning of an id; one on another machine is refused."""
-        found = self.runs.get(ref)
-        if found.is_elsewhere:
-            raise Unavailable(
-                "this run is on another machine", hint="holdfast status shows it; or serve there"
-            )
-        return found
+        """By name, id or the beginning of an id; here, or on another machine."""
+        return self.runs.get(ref)
 
     def health(self) -> Json:
         is_there = self.runs.home.check()
@@ -68,8 +73,8 @@ class Reads:
             "may_start": self._settings.may_start and not self._settings.is_read_only,
         }
 
-    def page_of_runs(self, asked: AskedQuery) -> Json:
-        """Newest first; `next` is the cursor of the following page."""
+    def page_of_runs(self, asked: AskedQuery) -> bytes:
+        """Newest first, as it is sent; `next` is the cursor of the following page."""
         active = asked.text("active")
         if active not in (None, "0", "1", "true", "false"):
             raise InvalidOption("active: 1 or 0", option="active")
@@ -85,26 +90,35 @@ class Reads:
         limit, cursor = asked.number("limit", 100, MOST_PAGE, least=1), asked.text("cursor")
         if cursor is not None and not is_id(cursor):
             raise InvalidOption("cursor: not one of `next`", option="cursor")
-        if not self.runs.home.check():
-            return {"schema": 1, "runs": [], "next": None}
+        fleet = asked.text("fleet")
+        if fleet not in (None, "0", "1", "true", "false"):
+            raise InvalidOption("fleet: 1 or 0", option="fleet")
+        if not self.runs.home.check() and not self.elsewhere.is_any:
+            return _page([], None)
         ids = selection.candidates(self.runs.home)
         if cursor is not None:
             ids = {one for one in ids if one < cursor}
-        found = list(islice(select_runs(self.runs.home, selection, ids=ids), limit + 1))
-        more = len(found) > limit
-        return {
-            "schema": 1,
-            "runs": [info.to_json() for info in found[:limit]],
-            "next": found[limit - 1].id if more else None,
-        }
+        every = select_runs(self.runs.home, selection, ids=ids, kept=self._kept)
+        if self.elsewhere.is_any and fleet not in ("0", "false"):
+            placed = self.elsewhere.infos(selection, cursor)
+            every = merge(every, placed, key=lambda info: info.id, reverse=True)
+        found = list(islice(every, limit + 1))
+        texts = [self._kept.text_of(info, _document) for info in found[:limit]]
+        return _page(texts, found[limit - 1].id if len(found) > limit else None)
 
     def one_run(self, ref: str) -> Json:
         """The contract's document, with the words that `status` has for people."""
-        known = read_status(self.run(ref).directory)
+        run = self.run(ref)
+        if run.is_elsewhere:
+            return self.elsewhere.one_run(elsewhere(run))
+        known = read_status(run.directory)
         return {**known.info.to_json(), "shown": _words(known)}
 
     def tree(self, ref: str) -> Json:
-        directory = self.run(ref).directory
+        run = self.run(ref)
+        if run.is_elsewhere:
+            return self.elsewhere.tree(elsewhere(run))
+        directory = run.directory
         found = look_at_processes(directory, read_facts(directory))
         return tree_document(directory, found, inner_runs(directory))
 
@@ -127,6 +141,8 @@ class Reads:
         """The facts of one run, with a cursor to go on from."""
         run, since = self.run(ref), asked.text("since")
         most = asked.number("limit", _MOST_EVENTS, _MOST_EVENTS, least=1)
+        if run.is_elsewhere:
+            return self.elsewhere.events(elsewhere(run), since, most)
         events: list[Json] = []
         with EventStream(run.directory.home, since=since, follow=False, run=run.id) as stream:
             while len(events) < most:
@@ -140,6 +156,8 @@ class Reads:
 
     def signals(self, ref: str) -> Json:
         run = self.run(ref)
+        if run.is_elsewhere:
+            raise not_from_here("the list of signals", "serve there")
         return {"schema": 1, "id": run.id, "signals": run.directory.read_signals()}
 
     def queues(self) -> Json:
@@ -153,6 +171,15 @@ class Reads:
 
     def metrics(self) -> str:
         return exposition(self._metrics.families())
+
+
+def _page(runs: list[bytes], following: str | None) -> bytes:
+    after = json_bytes(following)
+    return b'{"schema":1,"runs":[' + b",".join(runs) + b'],"next":' + after + b"}"
+
+
+def _document(info: RunInfo) -> bytes:
+    return json_bytes(info.to_json())
 
 
 def _words(known: StatusFacts) -> Json:

@@ -37,9 +37,10 @@ def json_bytes(document: Any) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode("ascii")
 
 
-def answer(document: dict[str, Any], status: int = 200) -> Response:
-    """A document."""
-    return Response(json_bytes(document), status, media_type="application/json")
+def answer(document: dict[str, Any] | bytes, status: int = 200) -> Response:
+    """A document, or one that is encoded already."""
+    body = document if isinstance(document, bytes) else json_bytes(document)
+    return Response(body, status, media_type="application/json")
 
 
 def refuse(status: int, code: str, message: str, hint: str | None = None) -> Response:

@@ -9,6 +9,7 @@ import pyte.screens
 from holdfast.errors import Refused
 from holdfast.run.output import read_from
 from holdfast.screen import KEPT_BYTES
+from holdfast.web.elsewhere import not_from_here
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ _COLOURS = {
 
 def screen_of(run: Run) -> Json:
     """Lines of spans, `[text, classes]`; Refused for a run without a terminal."""
+    if run.is_elsewhere:
+        raise not_from_here("the screen", f"holdfast attach {run.id}")
     spec = run.directory.read_spec()
     if not spec.pty:
         raise Refused(f"{spec.name} has no terminal", hint="start it with --pty", run=run.id)

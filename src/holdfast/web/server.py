@@ -13,17 +13,19 @@ import uvicorn
 from holdfast.errors import Refused, Unavailable, WrongUse
 from holdfast.web.app import make_app
 from holdfast.web.connections import OpenConnections
+from holdfast.web.guard import Guard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+    from types import FrameType
 
-    from starlette.types import ASGIApp
-
+    from holdfast.web.app import MountedApp
     from holdfast.web.settings import ServeSettings
 
 _BACKLOG = 128
-_LEAVING_SECONDS = 2
+_LEAVING_SECONDS = 0.3  # for requests that are under way when it is to end; then they are cut
+_LAST_SECONDS = 2  # should something hold on nevertheless
 
 
 def listen_on(host: str, port: int) -> socket.socket:
@@ -86,26 +88,28 @@ def run_server(
     settings: ServeSettings,
     listening: socket.socket,
     ready: Callable[[], None],
-    mounts: Mapping[str, ASGIApp] | None = None,
+    mounts: Mapping[str, MountedApp] | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM. `ready` is called once requests are answered."""
     connections = OpenConnections(settings)
+    guard = make_app(settings, mounts)
     config = uvicorn.Config(
-        make_app(settings, mounts),
+        guard,
         http=connections.protocol,  # type: ignore[arg-type]
         ws="none",
         lifespan="on",
+        log_config=None,  # its own needs a stdout
         log_level="warning",
         access_log=False,
         proxy_headers=False,
         server_header=False,
         date_header=False,
-        timeout_graceful_shutdown=_LEAVING_SECONDS,
+        timeout_graceful_shutdown=_LAST_SECONDS,
         h11_max_incomplete_event_size=32 << 10,
     )
 
     async def serve() -> None:
-        server = uvicorn.Server(config)
+        server = _Server(config, guard, connections, (mounts or {}).values())
         watching = asyncio.create_task(connections.watch())
         told = asyncio.create_task(_tell(server, ready))
         try:
@@ -116,6 +120,44 @@ def run_server(
 
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(serve())
+
+
+class _Server(uvicorn.Server):
+    """Ends at once, and without a word about the clients that it had."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        guard: Guard,
+        connections: OpenConnections,
+        mounted: Iterable[MountedApp],
+    ) -> None:
+        super().__init__(config)
+        self._guard = guard
+        self._mounted = mounted
+        self._connections = connections
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._guard.is_leaving = (
+            True  # first: the SDK of /mcp hears of it here, and ends its streams
+        )
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        leaving = asyncio.create_task(self._leave())
+        await super().shutdown(sockets)
+        await leaving
+        self._captured_signals.clear()  # heeded: it does not die of them, its caller goes on
+
+    async def _leave(self) -> None:
+        ends = asyncio.get_running_loop().time() + _LEAVING_SECONDS
+        while self._guard.is_busy and asyncio.get_running_loop().time() < ends:
+            await asyncio.sleep(0.02)
+        self._guard.leave()
+        for app in self._mounted:
+            await app.end()
+        await asyncio.sleep(0.05)  # what they were told last is sent
+        self._connections.cut_all()
 
 
 async def _tell(server: uvicorn.Server, ready: Callable[[], None]) -> None:

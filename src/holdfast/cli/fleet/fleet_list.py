@@ -7,6 +7,8 @@ from holdfast.cli.ls import print_runs
 from holdfast.cli.text import streams
 from holdfast.fleet.library import Fleet
 from holdfast.fleet.listing import FleetOverview, since_of
+from holdfast.fleet.placement import ENGINES
+from holdfast.fleet.settings import target_of
 from holdfast.manage.overview import WINDOW
 from holdfast.manage.runs import Runs
 from holdfast.run.units import parse_duration
@@ -22,6 +24,8 @@ def list_fleet(args: Namespace, limit: int | None) -> int:
     window = args.since or (None if args.all or args.run else WINDOW)
     seconds = None if window is None else parse_duration(window, "--since")
     with Fleet(Runs(notice=streams.notices(args.quiet))) as fleet:
+        if args.on is not None and args.on not in ENGINES:
+            target_of(args.on, fleet.settings)  # what is no place is refused, not empty
         selection = selection_of(args).replace(names=names)
         is_plain = not (args.run or has_selector(args))
         shown = FleetOverview(

@@ -149,6 +149,20 @@ def _output(words: list[str], _args: Namespace) -> int:
     return 0
 
 
+def _facts(words: list[str], args: Namespace) -> int:
+    """The facts after a cursor for a submitter's database, a batch in each line."""
+    from holdfast.fleet.export.reading import FactReader
+    from holdfast.manage.operations import run_steps
+
+    runs = Runs()
+    runs.home.check()
+    with FactReader(runs, words[0] if words else None, follow=args.follow) as reader:
+        while (batch := run_steps(reader.next_batch())) is not None:
+            streams.say_json(batch.to_json())
+            streams.flush()
+    return 0
+
+
 def _node(_words: list[str], args: Namespace) -> int:
     """What this node says about itself, with what was tried."""
     from holdfast.fleet.probe import probe_node
@@ -166,6 +180,7 @@ _VERBS = {
     "start": _start,
     "relay": _relay,
     "output": _output,
+    "facts": _facts,
     "node": _node,
     "attend": _attend,
     "hand": _hand,

@@ -1,4 +1,4 @@
-"""`fleet nodes`, `check`, `recover`, `export` and `give-up`: a submitter's look at its fleet."""
+"""`fleet nodes`, `check`, `recover` and `give-up`: a submitter's look at its fleet."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import time
 from holdfast.cli.text import streams
 from holdfast.cli.text.doctor_text import lines_of_finding
 from holdfast.cli.text.terminal import table
-from holdfast.errors import HoldfastError, StillAlive, WrongUse
+from holdfast.errors import HoldfastError, Refused, StillAlive, WrongUse
 from holdfast.fleet.check import check_steps
 from holdfast.fleet.library import Fleet
+from holdfast.fleet.listing import look_from_here
 from holdfast.fleet.order import Settled, resettle
 from holdfast.fleet.reaching import sight_of
 from holdfast.fleet.remote import RemoteRun
@@ -41,10 +42,11 @@ def oversee(verb: str, words: list[str], args: Namespace) -> int:
 
 
 def _nodes(fleet: Fleet, _words: list[str], args: Namespace) -> int:
-    """Every node that has answered, and how many placements may be active there."""
+    """Every node that has answered, and how many runs may be active there: nobody is asked."""
     counts: dict[str | None, int] = {}
     for one in fleet.ledger.active():
-        counts[one.node] = counts.get(one.node, 0) + 1
+        if look_from_here(fleet, one).info.is_active:
+            counts[one.node] = counts.get(one.node, 0) + 1
     nodes = fleet.ledger.nodes()
     if args.json:
         rows: list[dict[str, Any]] = [
@@ -53,6 +55,7 @@ def _nodes(fleet: Fleet, _words: list[str], args: Namespace) -> int:
                 "engine": node.engine,
                 "target": node.target,
                 "seen_at": node.seen_at,
+                "exported_at": node.exported_at,
                 "active": counts.get(node.facts.node, 0),
             }
             for node in nodes
@@ -63,17 +66,18 @@ def _nodes(fleet: Fleet, _words: list[str], args: Namespace) -> int:
     lines = [
         (
             node.facts.hostname,
-            node.target,
+            node.target or "-",  # it exports, and no submitter here has reached it
             node.facts.node,
             node.facts.version,
             str(counts.get(node.facts.node, 0)),
             f"{age(now - seconds_of(node.seen_at))} ago",
+            f"{age(now - seconds_of(node.exported_at))} ago" if node.exported_at else "-",
         )
         for node in nodes
     ]
     if lines:
-        head = ("HOST", "WHERE", "NODE", "VERSION", "ACTIVE", "ANSWERED")
-        for line in table(head, lines, right=("ACTIVE", "ANSWERED")):
+        head = ("HOST", "WHERE", "NODE", "VERSION", "ACTIVE", "ANSWERED", "EXPORTED")
+        for line in table(head, lines, right=("ACTIVE", "ANSWERED", "EXPORTED")):
             streams.say(printable(line))
     elif not args.quiet:
         streams.complain("no node has answered yet: holdfast run --on WHERE, or fleet check WHERE")
@@ -107,6 +111,8 @@ def _recover(fleet: Fleet, _words: list[str], args: Namespace) -> int:
             outcome, says = Settled.UNKNOWN, result.message
         else:
             outcome, says = result.outcome, result.says
+        if outcome is Settled.FOUND and one.committed_at is not None:
+            continue  # it waits at its engine, as it should
         code = code or (6 if outcome is Settled.UNKNOWN else 0)
         rows.append(
             {"id": one.id, "name": one.name, "on": one.target, "outcome": outcome, "says": says}
@@ -140,8 +146,14 @@ def _give_up(fleet: Fleet, words: list[str], args: Namespace) -> int:
     if placement.reservation is None:
         fleet.ledger.withdraw(placement.id)
         says = "nothing was reserved for it: forgotten"
+    elif placement.given_up is not None:
+        says = verdict.evidence
     elif verdict.state is State.ENDED:
-        says = f"it has ended: {verdict.evidence}"
+        raise Refused(
+            f"{placement.name} ({placement.id}) has ended, and is not lost: {verdict.evidence}",
+            hint=f"holdfast rm {placement.id} frees its key",
+            run=placement.id,
+        )
     else:
         _vouch(fleet, placement, args.reason)
         says = f"given up; it was unknown: {verdict.evidence}"

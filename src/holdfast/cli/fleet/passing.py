@@ -17,7 +17,7 @@ from holdfast.cli.text import streams
 from holdfast.cli.text.terminal import columns, is_terminal
 from holdfast.errors import HoldfastError, NoAnswer, NotFound, OtherNode, Unavailable, WrongUse
 from holdfast.fleet.placer import NodeCall
-from holdfast.fleet.reaching import ask, drop_waiting, look_steps, open_channel
+from holdfast.fleet.reaching import ask, drop_waiting, leave_to_engine, look_steps, open_channel
 from holdfast.fleet.remote import RemoteRun
 from holdfast.manage.operations import run_steps
 from holdfast.manage.run import Run
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.cli import Module
+    from holdfast.fleet.reaching import Reply
     from holdfast.manage.info import RunInfo
     from holdfast.manage.operations import Steps
 
@@ -74,9 +75,9 @@ def _attach(run: RemoteRun, module: Module, args: Namespace) -> int:
         return int(module.run(args))  # which says what it needs
     placer = run._fleet.placer_of(run.placement.target)
     argv = placer.attach_argv(run.placement, words_of("attach", module, args, [run.id]))
-    from holdfast.cli.fleet.attaching import become
+    from holdfast.cli.fleet.attaching import lend_terminal
 
-    return become(argv)
+    return lend_terminal(argv, run.placement)
 
 
 def _node_of(run: RemoteRun) -> str:
@@ -117,8 +118,27 @@ def _pass_all(verb: str, module: Module, args: Namespace, remote: list[RemoteRun
     if verb == "report" and args.html not in (None, "-"):
         return _page(first, module, args)
     words = words_of(verb, module, args, ids)
-    code: int = run_steps(_stream(first, words))
+    try:
+        code: int = run_steps(_stream(first, words))
+    except NoAnswer as error:
+        if verb != "stop":
+            raise
+        return _leave_to_engine(remote, error, args)
     return code
+
+
+def _leave_to_engine(remote: list[RemoteRun], error: NoAnswer, args: Namespace) -> int:
+    """Tell of each run of a node that a stop did not reach what its engine was asked instead."""
+    steps = [leave_to_engine(one._fleet, one.placement, error) for one in remote]
+    errors: list[HoldfastError] = run_together(steps, _AT_ONCE)
+    if len(remote) == 1:
+        raise errors[0]
+    documents = [
+        _failed(one.placement.name, e, args) for one, e in zip(remote, errors, strict=True)
+    ]
+    if args.json:
+        streams.say_json({"schema": 1, "runs": documents})
+    return errors[0].exit_code
 
 
 def _stream(run: RemoteRun, words: list[str]) -> Steps[int]:
@@ -134,6 +154,7 @@ def _stream(run: RemoteRun, words: list[str]) -> Steps[int]:
 def _status(run: RemoteRun, module: Module, args: Namespace) -> int:
     """As the node shows it; what is known here when it does not answer, or has none."""
     words = words_of("status", module, args, [run.id])
+    tried: HoldfastError | None = None
     try:
         reply = run_steps(ask(run._fleet, run.placement, words, columns=_columns()))
         if reply.code != NotFound.exit_code:
@@ -142,9 +163,9 @@ def _status(run: RemoteRun, module: Module, args: Namespace) -> int:
                 streams.complain(reply.errors)
             _keep_look(run, reply.output if args.json else b"")
             return int(reply.code)
-    except (NoAnswer, OtherNode):  # then what is known here is shown
-        pass
-    info: RunInfo = run_steps(look_steps(run._fleet, run.placement))
+    except (NoAnswer, OtherNode) as error:  # then what is known here is shown
+        tried = error
+    info: RunInfo = run_steps(look_steps(run._fleet, run.placement, tried))
     if args.json:
         streams.say_json(info.to_json())
         return 0
@@ -196,10 +217,7 @@ def _pass_each(
     documents = [*told, *documents]
     codes = dict.fromkeys(local, code)
     remote = {one: run for one in references if isinstance(run := meant.get(one), RemoteRun)}
-    steps = [
-        ask(run._fleet, run.placement, words_of(verb, module, args, [run.id]), seconds=None)
-        for run in remote.values()
-    ]
+    steps = [_ask_one(verb, run, words_of(verb, module, args, [run.id])) for run in remote.values()]
     for reference, reply in zip(remote, run_together(steps, _AT_ONCE), strict=True):
         if isinstance(reply, HoldfastError):
             codes[reference] = reply.exit_code
@@ -210,6 +228,16 @@ def _pass_each(
     if args.json:
         streams.say_json({"schema": 1, "runs": documents})
     return next((codes[one] for one in references if codes.get(one)), 0)
+
+
+def _ask_one(verb: str, run: RemoteRun, words: list[str]) -> Steps[Reply]:
+    """One command; of a stop that does not reach its node the engine is told."""
+    try:
+        return (yield from ask(run._fleet, run.placement, words, seconds=None))
+    except NoAnswer as error:
+        if verb != "stop":
+            raise
+        raise (yield from leave_to_engine(run._fleet, run.placement, error)) from None
 
 
 def _here(module: Module, args: Namespace, local: list[str]) -> tuple[int, list[Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from holdfast.cli.text import streams
 from holdfast.cli.text.start_text import wants_details
 from holdfast.errors import Failed
+from holdfast.fleet.remote_page import unreached_rows
 from holdfast.manage.plaintext import printable
 from holdfast.run.facts import State
 from holdfast.run.outcomes import Outcome, run_exit_code
@@ -66,17 +67,5 @@ def _never_started(info: RunInfo) -> Failed:
 def lines_of_unreached(info: RunInfo, placement: Placement) -> Iterator[str]:
     """`status` of a run whose node does not say how it stands now."""
     yield printable(f"{info.name} ({info.id}): {info.outcome or info.state}")
-    rows = {
-        "evidence": info.evidence,
-        "node": f"{placement.where} ({placement.target}), node {placement.node or 'not known yet'}",
-        "command": " ".join(info.command or []),
-        "placed": f"{placement.created_at} by {placement.submitter}",
-        "bound": placement.bound_at or "to no node yet",
-        "next": f"holdfast fleet check {placement.target}; holdfast fleet give-up {info.id},"
-        " once it is known to be gone"
-        if info.state is State.UNKNOWN
-        else "",
-    }
-    for label, text in rows.items():
-        if text:
-            yield f"{label:<{_INDENT}}{printable(text)}"
+    for label, text in unreached_rows(info, placement):
+        yield f"{label:<{_INDENT}}{printable(text)}"

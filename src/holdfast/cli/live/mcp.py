@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 from holdfast.cli.text import streams
 from holdfast.errors import InvalidOption, Unavailable, WrongUse, name_arguments
+from holdfast.mcp.tags import tags_of
 from holdfast.run.home import Home
 
 TYPE_CHECKING = False
@@ -46,11 +49,13 @@ def add_arguments(parser: Parser) -> None:
 
 def run(args: Namespace) -> int:
     """Serve, or print the settings."""
-    tags = dict(_pair(text) for text in args.tag or ())
+    tags = tags_of(args.tag or (), "--tag")
     if args.approve_only and (args.allow_actions or tags):
         raise WrongUse("--approve-only offers nothing that other options are about")
     if args.print_config is not None:
         return _print_config(args)
+    if sys.stdin is None or sys.stdout is None:
+        raise WrongUse("mcp speaks on stdin and stdout, and one of them is closed")
     name_arguments()
     if args.approve_only:
         from holdfast.mcp.approve_server import serve_approvals
@@ -88,10 +93,3 @@ def _print_config(args: Namespace) -> int:
     if not args.quiet:
         streams.complain(f"add this to {found.where}")
     return 0
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, _, value = text.partition("=")
-    if not name or "=" not in text:
-        raise InvalidOption(f"--tag: {text!r} is not K=V", option="tag", value=text)
-    return name, value

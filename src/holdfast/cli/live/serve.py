@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     import socket
     from argparse import Namespace
 
-    from starlette.types import ASGIApp
-
     from holdfast.cli.arguments.parser import Parser
+    from holdfast.web.app import MountedApp
     from holdfast.web.settings import ServeSettings
 
 PORT = 8731
@@ -66,20 +65,30 @@ def run(args: Namespace) -> int:
         def ready() -> None:
             _tell(args, url, settings.token)
 
-        run_server(settings, listening, ready, _mounts(settings, home))
-    if args.socket is not None:
-        os.unlink(args.socket)
+        try:
+            run_server(settings, listening, ready, _mounts(settings, home))
+        finally:
+            _remove_socket(args.socket)
     return 0
 
 
-def _mounts(settings: ServeSettings, home: Home) -> dict[str, ASGIApp]:
+def _remove_socket(path: str | None) -> None:
+    try:
+        if path is not None:
+            os.unlink(path)
+    except OSError:  # somebody else has; or the next server will
+        pass
+
+
+def _mounts(settings: ServeSettings, home: Home) -> dict[str, MountedApp]:
     """The MCP server; it is asked by POST, so a server that only shows has none."""
     if settings.is_read_only:
         return {}
     from holdfast.mcp.http import MountedServer
-    from holdfast.mcp.scope import Access, Scope
+    from holdfast.mcp.scope import Access
 
-    return {"/mcp": MountedServer(Scope(home), Access(acts=True, starts=settings.may_start))}
+    access = Access(acts=True, starts=settings.may_start, is_near=False)
+    return {"/mcp": MountedServer(home, access)}
 
 
 def _refuse_contradictions(args: Namespace) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from holdfast.manage.info import RunInfo
     from holdfast.manage.run import Run
     from holdfast.run.facts import RunFacts
+    from holdfast.run.spec import RunSpec
 
 _NOT_FOUND = 127
 _OF_A_SHELL = frozenset(" \t\n|&;<>()$`*?")
@@ -41,7 +42,7 @@ def report(run: Run, args: Namespace) -> int:
         streams.flush()  # before the diagnostics, also where both are one stream
     if has_failed:
         raise never_started(run, facts)
-    announce(run, args)
+    announce(run, args, spec)
     return 0
 
 
@@ -53,18 +54,18 @@ def did_not_start(run: Run, facts: RunFacts) -> bool:
     return not run.directory.lock_is_held() and is_ours(run)
 
 
-def announce(run: Run, args: Namespace) -> None:
+def announce(run: Run, args: Namespace, spec: RunSpec) -> None:
     """The processes, if a person reads this; and warnings in any case."""
     if args.key is not None and not args.quiet and not is_ours(run):
         _say_it_was_before(run, args)
-    if not args.quiet and run.directory.read_spec().waits is not None:
+    if not args.quiet and spec.waits is not None:
         _say_it_waits(run)
     elif wants_details(args):
         streams.complain(who(run.info()))
     if not args.quiet:
         warn_of_logout()
-        warn_of_terminal(run)
-        warn_of_silence(run)
+        warn_of_terminal(spec)
+        warn_of_silence(spec)
 
 
 def _say_it_waits(run: Run) -> None:
@@ -129,9 +130,8 @@ def who(info: RunInfo) -> str:
     return printable(f"started {info.id}: {what}, shim {shim.get('pid')}{ended}")
 
 
-def warn_of_terminal(run: Run) -> None:
+def warn_of_terminal(spec: RunSpec) -> None:
     """An agent that would talk to somebody, and has neither a terminal nor input."""
-    spec = run.directory.read_spec()
     if spec.agent is None or spec.pty or spec.wanted.stdin != "null":
         return
     from holdfast.agents.recognition import needs_terminal
@@ -144,9 +144,8 @@ def warn_of_terminal(run: Run) -> None:
         streams.warn(f"{agent} expects a terminal, and this run has none", fix)
 
 
-def warn_of_silence(run: Run) -> None:
+def warn_of_silence(spec: RunSpec) -> None:
     """An agent of which nothing will be known: neither its output nor hooks tell."""
-    spec = run.directory.read_spec()
     if spec.agent is None or ((spec.added or {}).get("hooks") or {}).get("handed"):
         return
     from holdfast.agents.recognition import missing_readable_words

@@ -75,22 +75,31 @@ def table(
 
     `right` names the columns of numbers.
     """
-    lines = [head, *rows]
+    found = list(zip(head, *rows, strict=True))
     room = columns() if room is None else room
-    widths = [max(width(line[place]) for line in lines) for place in range(len(head))]
+    widths = [_widest(cells) for cells in found]
     left = room - sum(widths[:-1]) - 2 * (len(head) - 1)
     # Only on a screen: what is piped away is for a program, which wants all of it.
     if is_terminal(sys.stdout):
         widths[-1] = max(min(widths[-1], left), width(head[-1]), 8)
-    return ["  ".join(_cells(line, head, widths, right)).rstrip() for line in lines]
+    aligned = [
+        _aligned(cells, room, cells[0] in right) for cells, room in zip(found, widths, strict=True)
+    ]
+    return ["  ".join(line).rstrip() for line in zip(*aligned, strict=True)]
 
 
-def _cells(
-    line: Sequence[str], head: Sequence[str], widths: Sequence[int], right: Collection[str]
-) -> list[str]:
-    cells = []
-    for text, name, room in zip(line, head, widths, strict=True):
+def _widest(cells: Sequence[str]) -> int:
+    # Nearly all are ASCII, which takes no call for each of them.
+    return max(map(len if "".join(cells).isascii() else width, cells))
+
+
+def _aligned(cells: Sequence[str], room: int, is_right: bool) -> list[str]:
+    """The cells of one column, cut and padded."""
+    if "".join(cells).isascii() and max(map(len, cells)) <= room:
+        return [text.rjust(room) if is_right else text.ljust(room) for text in cells]
+    aligned = []
+    for text in cells:
         shown = cut(text, room)
         padding = " " * (room - width(shown))
-        cells.append(padding + shown if name in right else shown + padding)
-    return cells
+        aligned.append(padding + shown if is_right else shown + padding)
+    return aligned

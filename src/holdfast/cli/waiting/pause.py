@@ -7,6 +7,7 @@ from holdfast.cli.text import streams
 from holdfast.errors import HoldfastError
 from holdfast.manage.changing.pausing import pause_run
 from holdfast.manage.choosing import GlobMeans
+from holdfast.manage.info import claimed_name
 from holdfast.manage.plaintext import printable
 from holdfast.manage.runs import Runs
 from holdfast.manage.starting.launch import allow_fork
@@ -51,7 +52,8 @@ def change_all(args: Namespace, verb: str) -> int:
         error = one.error or results.get(one.name)
         failure = error if isinstance(error, HoldfastError) else None
         code = code or (failure.exit_code if failure is not None else 0)
-        rows.append((one.name, failure))
+        own = None if one.run is None else claimed_name(one.run.directory)
+        rows.append((one.name if args.json else own or one.name, failure))
     _show(args, rows, verb)
     return code
 

@@ -1,8 +1,10 @@
 """The batch process of a placed run: starts it inside the job, waits for it, passes SIGTERM on.
 
 Slurm signals only its own child, and kills the whole group some time later: the attendant stops the
-run in between, so that the ending is recorded. If the shim dies, its wait has the run adopted,
-inside the job. It starts nothing in a job that Slurm has put back into its queue.
+run in between, so that the ending is recorded. A SIGTERM that only warns of the job's limit stops
+nothing: the run's own deadline is before it, and ends it as `timed_out`. If the shim dies, its wait
+has the run adopted, inside the job. It starts nothing in a job that Slurm has put back. Where a
+database is configured, it has the facts exported: a job that is over leads to no node.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ from __future__ import annotations
 import os
 import signal
 
-from holdfast.errors import HoldfastError, Refused, Unavailable, WrongUse
+from holdfast.errors import HoldfastError, Refused, Unavailable, WrongUse, argument
 from holdfast.fleet.channel import marked
+from holdfast.fleet.export.beside import export_beside
 from holdfast.fleet.node import node_facts
 from holdfast.fleet.programs import run_program
-from holdfast.fleet.slurm.placer import LIMIT_ROOM_SECONDS, grace_of
+from holdfast.fleet.slurm.placer import LIMIT_ROOM_SECONDS, WARNING_SECONDS, grace_of
 from holdfast.fleet.slurm.words import COMMENT, LONGEST_COMMENT, seconds_left
 from holdfast.fleet.starter import answer
 from holdfast.lean import json_text, read_json
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.fleet.placement import NodeFacts
+    from holdfast.manage.info import RunInfo
     from holdfast.manage.operations import Steps
     from holdfast.manage.runs import Runs
     from holdfast.run.home import Home
@@ -51,6 +55,9 @@ _HAND_SECONDS = 600.0  # for a submitter with secrets, once the job runs
 _TAKEN_SECONDS = 30.0
 _LINGER_SECONDS = 10.0  # for steps that read the end of the run's output
 _AGAIN_SECONDS = 0.05
+_WARNED_SECONDS = WARNING_SECONDS + 90.0  # Slurm looks every 30 s, and may warn a minute early
+_CLOSE_SECONDS = 1.0  # Slurm counts whole seconds
+_EXPORT_SECONDS = 20.0
 
 
 def _job() -> str:
@@ -72,6 +79,7 @@ def attend(runs: Runs, text: bytes) -> int:
             raise Refused("Slurm has put this job into its queue again: not started again")
         if wanted.get("on_node") not in (None, facts.node):
             raise Refused(f"this is node {facts.node}, and the run goes on at {wanted['on_node']}")
+        _refuse_version(wanted, facts)
         _begin(runs, facts, wanted, signals)
     except _Ended:
         _say_refused("the job was ended before the run was started")
@@ -80,6 +88,19 @@ def attend(runs: Runs, text: bytes) -> int:
         _say_refused(error.message)
         return REFUSED
     return _stay(Run(runs, str(wanted["id"])), signals)
+
+
+def _refuse_version(wanted: Json, facts: NodeFacts) -> None:
+    """Refused when the submitter's Holdfast asks for what this one does not know."""
+    if wanted.get("protocol") != facts.protocol:
+        raise Refused(
+            f"Holdfast {facts.version} there speaks protocol {facts.protocol}, and its submitter"
+            f" {wanted.get('protocol')}: install the same version on both"
+        )
+    unknown = [name for name in wanted.get("options") or () if name not in facts.options]
+    if unknown:
+        shown = ", ".join(map(argument, unknown))
+        raise Refused(f"Holdfast {facts.version} there does not know {shown}")
 
 
 def _begin(runs: Runs, facts: NodeFacts, wanted: Json, signals: _Signals) -> None:
@@ -104,7 +125,7 @@ def _within_limit(request: Json) -> Json:
     left = run_steps(_job_seconds_left())
     if left is None:
         return request
-    most = max(1.0, left - grace_of(request) - LIMIT_ROOM_SECONDS)
+    most = _own_seconds(left, grace_of(request))
     options = dict(request.get("options") or {})
     given = options.get("timeout")
     if given is None or seconds_given(given, "timeout") > most:
@@ -112,8 +133,14 @@ def _within_limit(request: Json) -> Json:
     return {**request, "options": options}
 
 
+def _own_seconds(left: float, grace: float) -> float:
+    """How long a run may take whose job has so much time left."""
+    return max(1.0, left - grace - LIMIT_ROOM_SECONDS)
+
+
 def _job_seconds_left() -> Steps[float | None]:
-    words = ("squeue", "--noheader", "-j", _job(), "-o%L")
+    """Until the job's limit; None: it has none, is being ended, or Slurm does not say."""
+    words = ("squeue", "--noheader", "-j", _job(), "-t", "RUNNING,CONFIGURING", "-o%L")
     try:
         shown = yield from run_program(words, seconds=_PROGRAM_SECONDS)
     except HoldfastError:
@@ -123,16 +150,48 @@ def _job_seconds_left() -> Steps[float | None]:
 
 def _stay(run: Run, signals: _Signals) -> int:
     """Until the run has ended, and nobody reads of it through this job."""
-    try:
-        with signals.raising():
-            info = run.wait()
-    except _Ended:
-        run.stop()
-        info = run.wait()
+    info: RunInfo | None = None
+    is_exported = False
+    while info is None:
+        try:
+            with signals.raising():
+                if not is_exported:
+                    is_exported = True
+                    _export(run)
+                info = run.wait()
+        except _Ended:
+            if not _ends_before_limit(run):
+                run.stop()
+    _export(run)
     _linger(run._runs.home)
     if info.outcome is None:
         return 125
     return run_exit_code(info.outcome, info.exit_code, info.signal, info.stop_reason)
+
+
+def _ends_before_limit(run: Run) -> bool:
+    """Whether the SIGTERM was a warning of the job's limit; then the run has its deadline before.
+
+    That is set when it starts; the limit may have been lowered since, or Slurm did not answer then.
+    """
+    left = run_steps(_job_seconds_left())
+    if left is None or left > _WARNED_SECONDS:
+        return False
+    try:
+        info = run.info()
+        wanted = info.wanted or {}
+        passed = info.duration_seconds or 0.0
+        most = passed + _own_seconds(left, float(wanted.get("grace_seconds") or 0.0))
+        timeout = wanted.get("timeout_seconds")
+        if timeout is None or timeout > most + _CLOSE_SECONDS:
+            run.adjust(timeout=most)
+    except HoldfastError:
+        return False  # it is stopped instead
+    return True
+
+
+def _export(run: Run) -> None:
+    run_steps(export_beside(_EXPORT_SECONDS, run._runs._notice))
 
 
 class _Signals:
@@ -146,7 +205,7 @@ class _Signals:
     def _note(self, _number: int, _frame: object) -> None:
         self.came = True
         if self._raises:
-            self._raises = False
+            self._raises = self.came = False
             raise _Ended
 
     def raising(self) -> _Raising:
@@ -162,7 +221,7 @@ class _Raising:
     def __enter__(self) -> None:
         self._signals._raises = True
         if self._signals.came:
-            self._signals._raises = False
+            self._signals._raises = self._signals.came = False
             raise _Ended
 
     def __exit__(self, *_: object) -> None:

@@ -11,10 +11,18 @@ import math
 
 from holdfast.errors import HoldfastError, NoAnswer, Refused, Unavailable
 from holdfast.fleet.channel import Channel
-from holdfast.fleet.placement import EngineView, Reservation
+from holdfast.fleet.placement import PROTOCOL, EngineView, Reservation
 from holdfast.fleet.placer import StartAnswer, nothing_started
 from holdfast.fleet.programs import run_program
-from holdfast.fleet.session import read_answer, relay_line, start_document, tty_word
+from holdfast.fleet.session import (
+    StartSession,
+    asked_of,
+    commit_over,
+    read_answer,
+    relay_line,
+    start_document,
+    tty_word,
+)
 from holdfast.fleet.slurm.words import SlurmConfig, batch_script, node_line, read_job
 from holdfast.lean import json_text
 from holdfast.manage.doctor.findings import failed, works
@@ -39,7 +47,7 @@ if TYPE_CHECKING:
 
 ROOM_SECONDS = 5.0  # between a run's grace and Slurm's SIGKILL
 LIMIT_ROOM_SECONDS = 10.0  # between a run's own deadline with its grace, and the job's limit
-_WARNING_SECONDS = 60  # before the limit the attendant gets SIGTERM, should all else fail
+WARNING_SECONDS = 60  # before its limit, or more, the attendant is warned by a SIGTERM
 _HAND_SECONDS = 60.0
 _AGAIN_SECONDS = 0.1
 _LONGEST_AGAIN_SECONDS = 2.0
@@ -81,13 +89,13 @@ class SlurmPlacer:
     def _submission(self, placement: Placement, grace: float) -> list[str]:
         words = ["--parsable", "--hold", "--no-requeue", "--nodes=1", "--ntasks=1"]
         words += [_BATCH_ENVIRONMENT, "--output=/dev/null", "--chdir=/"]
-        words += [f"--signal=B:TERM@{_WARNING_SECONDS}"]
+        words += [f"--signal=B:TERM@{WARNING_SECONDS}"]
         if self._target.name:
             words.append(f"--partition={self._target.name}")
         timeout = (placement.request.get("options") or {}).get("timeout")
         if timeout is not None:
             limit = seconds_given(timeout, "timeout") + grace + LIMIT_ROOM_SECONDS
-            words.append(f"--time={math.ceil((limit + _WARNING_SECONDS) / 60)}")
+            words.append(f"--time={math.ceil((limit + WARNING_SECONDS) / 60)}")
         wanted = placement.resources
         if wanted.cpus:
             words.append(f"--cpus-per-task={wanted.cpus}")
@@ -105,7 +113,7 @@ class SlurmPlacer:
         """Release the job that the ledger names. What has secrets is handed over once it runs."""
         job = yield from self._job(bound)
         if job is None:
-            raise NoAnswer(f"Slurm does not know job {bound.handle['job']} any more")
+            raise _forgotten(bound)
         if job.never_began:
             raise nothing_started(
                 Unavailable(f"Slurm's job {bound.handle['job']} was cancelled before it began")
@@ -127,15 +135,20 @@ class SlurmPlacer:
         pause = _AGAIN_SECONDS
         while not (job := (yield from self._job(bound))) or not job.is_reachable:
             if job is None or not job.is_waiting:
-                raise nothing_started(
-                    Unavailable(
-                        f"Slurm's job {bound.handle['job']} was over before its secrets could be"
-                        " handed over",
-                        hint="try again",
-                    )
-                )
+                raise nothing_started(_over_too_early(bound, job))
             yield Wait((), pause)
             pause = min(pause * 2, _LONGEST_AGAIN_SECONDS)
+        try:
+            return (yield from self._hand(placement, bound, request))
+        except NoAnswer:
+            job = yield from self._job(bound)
+            if job is None or not job.refusal:
+                raise
+            raise nothing_started(_over_too_early(bound, job)) from None
+
+    def _hand(
+        self, placement: Placement, bound: Reservation, request: FleetRequest
+    ) -> Steps[StartAnswer | None]:
         argv = [*self._step(bound), "/bin/sh", "-lc", self._line("hand", placement.id)]
         with self._channel(argv) as channel:
             facts = yield from channel.hello()
@@ -144,6 +157,37 @@ class SlurmPlacer:
             channel.end_input()
             answered = yield from channel.line(boottime() + _HAND_SECONDS)
         return read_answer(answered, facts)
+
+    def renew(self, placement: Placement, bound: Reservation) -> Steps[StartAnswer | None]:
+        """Release it again: a slurmctld that was killed has lost what it had not saved.
+
+        It may have begun before that, on any node: each is asked first.
+        """
+        job = yield from self._job(bound)
+        if job is None:
+            raise _forgotten(bound)
+        if not job.is_held_by_user:
+            return None
+        shown = yield from self._call("sinfo", "--noheader", "--Node", *self._partition(), "-o%N")
+        for node in sorted(set(shown.output.split())):
+            found = yield from self._find(placement, node)
+            if found is not None:
+                return found
+        yield from self._call("scontrol", "release", bound.handle["job"])
+        return StartAnswer(None, None)
+
+    def _find(self, placement: Placement, node: str) -> Steps[StartAnswer | None]:
+        """Whether that node has started it."""
+        argv = [*self._short_job(node), "/bin/sh", "-lc", self._line("start")]
+        session = StartSession(self._channel(argv), f"{self._target.where} ({node})")
+        try:
+            yield from session.begin(())
+            return (yield from commit_over(session, placement, session.facts.node, None))
+        finally:
+            session.close()
+
+    def _partition(self) -> list[str]:
+        return [f"--partition={self._target.name}"] if self._target.name else []
 
     def look(self, bound: Reservation) -> Steps[EngineView | None]:
         """What Slurm says of the job."""
@@ -197,7 +241,7 @@ class SlurmPlacer:
     def _short_job(self, node: str | None) -> list[str]:
         words = ["srun", "--quiet", "--ntasks=1", "--export=NONE", "--job-name=hf-look"]
         words.append(f"--immediate={_IMMEDIATE_SECONDS}")
-        words += [f"--partition={self._target.name}"] if self._target.name else []
+        words += self._partition()
         return [*words, *([] if node is None else [f"--nodelist={node}"])]
 
     def attach_argv(self, placement: Placement, words: Sequence[str]) -> list[str]:
@@ -210,10 +254,18 @@ class SlurmPlacer:
 
     def cancel(self, reservation: Reservation) -> Steps[None]:
         """Take the job back; one that is gone is as good."""
-        words = ("scancel", "--quiet", str(reservation.handle["job"]))
+        yield from self.end(reservation)
+
+    def end(self, bound: Reservation) -> Steps[str | None]:
+        """`scancel`: the attendant gets SIGTERM and stops the run, as soon as slurmd answers."""
+        job = yield from self._job(bound)
+        if job is None or job.view().is_gone:
+            return None
+        words = ("scancel", "--quiet", str(bound.handle["job"]))
         ended = yield from run_program(words, seconds=self._settings.answer_seconds)
         if ended.code and "Invalid job id" not in ended.errors:
             raise _no_answer(ended)
+        return f"Slurm was asked to end its job {bound.handle['job']} (scancel)"
 
     def check(self) -> Steps[list[DoctorFinding]]:
         """Settings that would harm a run, and whether there is such a partition."""
@@ -314,8 +366,26 @@ def _asked(placement: Placement) -> dict[str, Any]:
         "placement": placement.in_spec(""),
         "request": request,
         "on_node": placement.request.get("on_node"),
+        "protocol": PROTOCOL,
+        "options": asked_of(placement.request),
     }
 
 
+def _forgotten(bound: Reservation) -> NoAnswer:
+    """It may have run; or slurmctld was killed before it had saved that there was such a job."""
+    return NoAnswer(
+        f"Slurm does not know job {bound.handle['job']} any more, and no node is known to have it",
+        hint="holdfast fleet give-up RUN, if the run is known to be gone",
+    )
+
+
+def _over_too_early(bound: Reservation, job: SlurmJob | None) -> HoldfastError:
+    if job is not None and job.refusal:
+        return Refused(f"{job.node} did not start it: {job.refusal}")
+    says = f"Slurm's job {bound.handle['job']} was over before its secrets could be handed over"
+    return Unavailable(says, hint="try again")
+
+
 def _no_answer(ended: ProgramEnd, program: str = "Slurm") -> NoAnswer:
-    return NoAnswer(f"{program} failed: {ended.last_line}", hint="holdfast fleet check slurm")
+    hint = "`scontrol ping` says whether slurmctld answers"
+    return NoAnswer(f"{program} failed: {ended.last_line}", hint=hint)

@@ -45,6 +45,11 @@ class SlurmJob(Record):
         return self.state in _REACHABLE and self.node is not None
 
     @property
+    def is_held_by_user(self) -> bool:
+        """Whether it is held as it was submitted, and not by an administrator."""
+        return self.is_held and self.reason == "JobHeldUser"
+
+    @property
     def never_began(self) -> bool:
         """Whether it is over, and was given no node."""
         return self.node is None and self.state not in _WAITING

@@ -8,6 +8,7 @@ from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from holdfast.manage.info import RunInfo
@@ -26,12 +27,21 @@ class GivenAnswer(Record):
 
 
 def answer_run(
-    directory: RunDirectory, question: str, *, allow: bool, message: str | None = None
+    directory: RunDirectory,
+    question: str,
+    *,
+    allow: bool,
+    message: str | None = None,
+    asked_by: Sequence[str] = (),
 ) -> Steps[GivenAnswer]:
-    """Approve or deny. Refused: nothing is asked under that id, or from inside the run."""
+    """Approve or deny. Refused: nothing is asked under that id, or from inside the run.
+
+    `asked_by`: tokens of the processes for which a server does it.
+    """
     if message is not None and len(message) > MOST_MESSAGE:
         raise WrongUse(f"message: a text of at most {MOST_MESSAGE} characters")
-    request = {"do": "answer", "id": question, "allow": allow, "message": message}
+    request = {"do": "answer", "id": question, "allow": allow, "message": message,
+               "asked_by": list(asked_by)}  # fmt: skip
     answer = yield from ask_shim(directory, request)
     return GivenAnswer(str(answer["id"]), str(answer["how"]), str(answer["text"]))
 

@@ -5,6 +5,8 @@ While a link to the shim is open the run is not over; when it hangs up, the reco
 
 from __future__ import annotations
 
+import time
+
 from holdfast.errors import DamagedRecord, LaterVersion, RunNotFound
 from holdfast.manage.operations import Wait, run_steps
 from holdfast.manage.reading.inotify import FileWatch
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 _SOON_SECONDS = 0.05  # the file, or the shim's socket, is not there yet
 _LOOK_SECONDS = 0.5  # without a shim, only a look shows when the run is over
+_FLOOD_BYTES = 4096  # the kernel shows a large write page by page: each would be a chunk
+_FLOOD_SECONDS = 0.001
 
 
 class OutputStream:
@@ -35,6 +39,7 @@ class OutputStream:
         *,
         path: str | None = None,
         watch: FileWatch | None = None,
+        most_bytes: int = 1 << 16,
     ) -> None:
         self._directory = directory
         self._path = directory.output_path if path is None else path
@@ -42,6 +47,8 @@ class OutputStream:
         self._reader = OutputReader(self._path, at_byte, first_kept=kept)
         self._watch = FileWatch() if watch is None else watch
         self._link: Link | None = None
+        self._most_bytes = most_bytes  # of a chunk
+        self._last = (0.0, 0)  # when the last chunk was given, and how much it was
 
     def __enter__(self) -> Self:
         return self
@@ -59,14 +66,22 @@ class OutputStream:
 
     def next_chunk(self) -> Steps[Chunk | None]:
         """What was written next; None: the run is over and all of it was given."""
+        if self._is_flooded():
+            yield Wait((), _FLOOD_SECONDS)
         while True:
             # Asked before the read: what was written before the end must be read after it.
             is_watched = self._watch.add(self._path)
             is_over = self._is_over()
-            chunk = self._reader.read()
+            chunk = self._reader.read(self._most_bytes)
             if chunk is not None or is_over:
+                self._last = (time.monotonic(), 0 if chunk is None else len(chunk.data))
                 return chunk
             yield from self._wait(None if self._link else _LOOK_SECONDS, is_watched)
+
+    def _is_flooded(self) -> bool:
+        """A part came a moment ago: more is being written, and costs less when read together."""
+        at, size = self._last
+        return _FLOOD_BYTES <= size < self._most_bytes and time.monotonic() - at < _FLOOD_SECONDS
 
     def _wait(self, seconds: float | None, is_watched: bool) -> Steps[None]:
         fds = (self._link.fd,) if self._link is not None else ()

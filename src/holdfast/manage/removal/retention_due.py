@@ -1,11 +1,11 @@
-"""Whether a start should have old runs removed. On the launch path: a look at one directory."""
+"""What a start has others do when it is due. On the launch path: a look at one directory."""
 
 from __future__ import annotations
 
 import os
 import time
 
-from holdfast.manage.starting.launch import start_tidying
+from holdfast.manage.starting.launch import start_bundling, start_tidying
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +28,18 @@ def tidy_when_due(home: Home) -> Steps[None]:
         return
     if is_due:
         yield from start_tidying(home.path)
+
+
+def bundle_when_due(bundle: str) -> Steps[None]:
+    """Have the bundle of a start's code made, where the package may be written to."""
+    stamp = f"{bundle}.tried"  # which goes when it is made: one that fails is tried again later
+    try:
+        if not _is_long_ago(stamp):
+            return
+        _touch(stamp)
+    except OSError:
+        return
+    yield from start_bundling(stamp)
 
 
 def _is_long_ago(stamp: str) -> bool:

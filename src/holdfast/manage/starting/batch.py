@@ -21,6 +21,7 @@ from holdfast.manage.starting.request import StartRequest
 from holdfast.manage.starting.start import start_run
 from holdfast.manage.together import together
 from holdfast.options import OPTIONS
+from holdfast.run.names import check_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Batch:
         self._prepare = prepare
         self._defaults = defaults
         self._name = name
-        self._key = key
+        self._key = check_key(key)
         self._label = label or "request {}".format
         self._with_config = with_config
         self._names: dict[str, int] = {}

@@ -12,13 +12,16 @@ from holdfast.options import PLACING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Protocol, Self
 
     from holdfast.manage.info import RunInfo
+    from holdfast.manage.live import LiveChanges
     from holdfast.manage.operations import Steps
     from holdfast.manage.run import Run
     from holdfast.manage.runs import Runs
+    from holdfast.manage.selection import Selection
+    from holdfast.manage.words.views import Row
     from holdfast.run.home import Home
 
     class Prepared(Protocol):
@@ -36,11 +39,39 @@ if TYPE_CHECKING:
         def close(self) -> None: ...
         def prepare(self, argv: Sequence[str], options: dict[str, Any]) -> Prepared: ...
 
+    class FleetSight(Protocol):
+        """How a run elsewhere was seen last."""
+
+        @property
+        def info(self) -> RunInfo: ...
+        @property
+        def row(self) -> Row: ...
+        @property
+        def where(self) -> str: ...
+        @property
+        def is_reached(self) -> bool: ...
+
+    class FleetWatcher(Protocol):
+        """Runs elsewhere, kept fresh."""
+
+        def look_again(self, run_id: str) -> None: ...
+        def sight(self, run_id: str) -> FleetSight | None: ...
+        def end(self) -> None: ...
+
     class FleetLibrary(Protocol):
         """What this layer asks of `holdfast.fleet.library`."""
 
         def open_fleet(self, runs: Runs) -> OpenFleet: ...
         def find(self, runs: Runs, reference: str) -> Run: ...
+        def watch(
+            self,
+            runs: Runs,
+            tell: Callable[[LiveChanges], None],
+            selection: Selection | None,
+            *,
+            window: float | None,
+            is_plain: bool,
+        ) -> FleetWatcher: ...
         def wait_steps(
             self,
             runs: Sequence[Run],

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 READY_SECONDS = 60.0  # an exec from a dead network drive can hang: the run then is `starting`
 _LONGEST_WORDS = 4096
 _TIDY = "from holdfast.manage.removal.retention import main; main(sys.argv[2])"
+_BUNDLE = "from holdfast.bundling import main; main(sys.argv[2])"
 _SHOW_PARENT = "from holdfast.manage.doctor.parent import main; main(3)"
 _EXAMINE = "from holdfast.manage.doctor.checks import main; main(*sys.argv[2:4], 3)"
 _may_fork = False
@@ -244,10 +245,19 @@ def _told_by(program: str, words: Sequence[str]) -> Steps[bytes]:
 
 def start_tidying(home_path: str) -> Steps[None]:
     """Have old runs removed by a process of its own, without waiting for it."""
+    return _start_aside(_TIDY, home_path)
+
+
+def start_bundling(stamp: str) -> Steps[None]:
+    """Have the bundle made by a process of its own; it removes the stamp."""
+    return _start_aside(_BUNDLE, stamp)
+
+
+def _start_aside(program: str, word: str) -> Steps[None]:
     from holdfast.shim.rescue.spawn import spawn
 
     try:
-        pid = spawn(_TIDY, (home_path,), [])
+        pid = spawn(program, (word,), [])
     except (OSError, Unavailable):  # the next start tries again
         return
     yield from _reap(pid)

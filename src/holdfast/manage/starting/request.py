@@ -12,7 +12,7 @@ from holdfast.process.identity import ProcessIdentity
 from holdfast.process.this_host import STAMP, STAMP_HOME, absolute
 from holdfast.record import Record
 from holdfast.run.checked_json import mismatch
-from holdfast.run.names import check_name, default_name, is_id
+from holdfast.run.names import check_key, check_name, default_name, is_id
 from holdfast.run.spec import RunSpec
 
 TYPE_CHECKING = False
@@ -70,7 +70,7 @@ class StartRequest:
         self.name = default_name(self.command)
         if name is not None:
             self.name = check_name(_fitting(name, "name", "str"))
-        self.key = _fitting(key, "key", "str | None")
+        self.key = check_key(_fitting(key, "key", "str | None"))
         self.stdin = _stdin(stdin)
         self.replace = _fitting(replace, "replace", "bool")
         self.cwd = absolute(_path(cwd, "cwd") if cwd is not None else ".")

@@ -126,13 +126,18 @@ def _said(view: RunView) -> str:
 
 
 def _goes_on(view: RunView) -> bool:
-    """Whether some run was made of it before."""
+    """Whether some run was made of it. Ids don't tell: those of one second sort by chance, and
+    after a reboot the clock may be behind.
+    """
     home, run_id = view.directory.home, view.spec.id
     for other in home.run_ids():
-        if other > run_id:
-            try:
-                if RunDirectory(home, other).read_spec().resumed_from == run_id:
-                    return True
-            except (HoldfastError, OSError):  # not readable: the key still starts one alone
-                continue
+        directory = RunDirectory(home, other)
+        try:
+            if (
+                run_id.encode() in read_file(directory.spec_path)
+                and directory.read_spec().resumed_from == run_id
+            ):
+                return True
+        except (HoldfastError, OSError):  # not readable: the key still starts one alone
+            continue
     return False

@@ -122,10 +122,11 @@ def add_up(
     for _ in range(_TRIES):
         before, kept = home.entries(), read_kept(home)
         over = kept.by_id.keys() - home.run_ids(active=True)
-        ids = selection.candidates(home) - over
+        ids = selection.candidates(home, before)
+        ids -= over
         usage = _add_runs(home, selection, by, ids)
         later = read_kept(home)
-        if before <= {*home.entries(), *kept.by_id}:
+        if before - home.entries() <= kept.by_id.keys():
             break  # else one was removed that may not have been read: it has a line by now
     for line in later.by_id.values():
         if line["id"] not in ids and _fits(line, selection):
@@ -161,7 +162,7 @@ def _add_runs(home: Home, selection: Selection, by: str | None, ids: set[str]) -
         return usage
 
     def ask(index: Index) -> list[list[tuple[str | None, list[Any]]]]:
-        gone = {run_id for run_id in index.ids() if run_id not in ids}
+        gone = set(index.ids()) - ids
         parts = index.sums(since, by, gone)
         # A run has one agent and one day, and any number of tags.
         return [index.sums(since, None, gone) if by == "tag" else parts, parts if by else []]

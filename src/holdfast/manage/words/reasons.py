@@ -39,6 +39,8 @@ def proof(info: RunInfo) -> str:
 def _is_told_by_evidence(info: RunInfo) -> bool:
     if info.state is State.UNKNOWN or info.outcome is Outcome.NEVER_STARTED:
         return True
+    if info.outcome is Outcome.LOST and info.vouched:
+        return True  # whose word it is
     return info.state is State.ENDED and info.stop_reason is StopCause.REQUIRE_WORKLOAD
 
 

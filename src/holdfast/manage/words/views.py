@@ -52,12 +52,14 @@ class Row(Record):
     note: str
     agent: str | None
     tags: dict[str, str]
+    node: str = ""  # on another machine: which
 
     def cells(self, now: float) -> dict[str, str]:
         """The texts of the columns that a list may have."""
         quiet = "" if self.output is None else f"{age(now - self.output)} ago"
         return {
             "NAME": self.name,
+            "NODE": self.node,
             "STATE": self.state.value,
             "OUTCOME": self.outcome.value if self.outcome is not None else "",
             "AGE": "" if self.created is None else age(now - self.created),
@@ -263,6 +265,8 @@ def _limit(limit: dict[str, Any]) -> str:
 
 
 def _note_of_lost(info: RunInfo) -> str:
+    if info.vouched:
+        return info.evidence  # a person's word: nobody looked at its processes
     if info.loss is Loss.REBOOT:
         return "reboot"
     if info.workload is None or info.workload_exit_code is not None:

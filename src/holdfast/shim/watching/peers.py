@@ -12,12 +12,13 @@ import os
 from holdfast.errors import HoldfastError, IdentityUnproven
 from holdfast.process import procfs
 from holdfast.process.ancestry import climb, hold_peer
+from holdfast.process.identity import ProcessIdentity, hold_pid
 from holdfast.process.this_host import STAMP
 from holdfast.run.inner_runs import NOTICE_STAMP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.process.identity import HeldProcess, ProcessIdentity
+    from holdfast.process.identity import HeldProcess
     from holdfast.shim.control import Client
     from holdfast.shim.supervisor import Supervisor
 
@@ -51,17 +52,26 @@ class Peers:
                 return False
         return False
 
-    def refuse_inside(self, client: Client) -> dict[str, str | int]:
-        """Who asks, if proven to stand outside of the run; IdentityUnproven otherwise."""
+    def refuse_inside(self, client: Client, asked_by: object = None) -> dict[str, str | int]:
+        """Who asks, if proven to stand outside of the run; IdentityUnproven otherwise.
+
+        `asked_by`: of a server that passes a request on, the tokens of those behind it.
+        """
+        for token in asked_by if isinstance(asked_by, list) else ():
+            with _hold_named(token) as behind:
+                self._refuse_member(behind)
         with self._hold(client) as held:
-            where = self._found_inside(held)
-            if where is not None:
-                raise IdentityUnproven(
-                    f"refused: it came from inside the run ({where}); only others may do that"
-                )
+            self._refuse_member(held)
             stat = held.read_stat()
             comm = "?" if stat is None else stat.comm
             return {**client.peer, "comm": comm, "token": held.identity.token}
+
+    def _refuse_member(self, held: HeldProcess) -> None:
+        where = self._found_inside(held)
+        if where is not None:
+            raise IdentityUnproven(
+                f"refused: it came from inside the run ({where}); only others may do that"
+            )
 
     def _found_inside(self, held: HeldProcess) -> str | None:
         """How it belongs to the run, or to one inside it; None: it does not."""
@@ -98,3 +108,16 @@ class Peers:
         finally:
             if peer_fd is not None:
                 os.close(peer_fd)
+
+
+def _hold_named(token: object) -> HeldProcess:
+    """The process that a server names; IdentityUnproven when it is another one, or has ended."""
+    try:
+        named = ProcessIdentity.parse(str(token))
+        held = hold_pid(named.pid)
+    except HoldfastError as error:
+        raise IdentityUnproven(f"who asks can't be proven: {error}") from error
+    if held.identity != named:
+        held.close()
+        raise IdentityUnproven("the process that asked has ended")
+    return held

@@ -3,13 +3,15 @@
 import { h, plain, show } from "./dom.js";
 import { age, count, money, percent, size } from "./words.js";
 
-const COLUMNS = ["Name", "State", "Age", "CPU", "Mem", "Output", "Tokens", "Cost", "Note"];
+const COLUMNS = ["Name", "Node", "State", "Age", "CPU", "Mem", "Output", "Tokens", "Cost", "Note"];
 
 /** @type {Map<string, any>} */
 const rows = new Map();
 /** @type {Map<string, HTMLElement>} */
 const drawn = new Map();
-let standing = { is_whole: false, trouble: null };
+let standing = { is_whole: false, trouble: null, trouble_elsewhere: null };
+/** @type {HTMLElement | null} */
+let table = null;
 let isDue = false;
 /** @type {HTMLElement | null} */
 let body = null;
@@ -36,20 +38,20 @@ export function open(main) {
   drawn.clear();
   const find = h("input", {
     type: "search", id: "filter", value: filter, autocomplete: "off", spellcheck: "false",
-    placeholder: "text, state:running, tag:K=V, agent:claude, !not",
+    placeholder: "text, state:running, node:n1, tag:K=V, !not",
     oninput: (/** @type {any} */ event) => { filter = event.target.value; draw(); },
   });
   body = h("tbody");
+  table = h("table", { class: "runs" },
+    h("caption", { class: "hidden" }, "Runs, those that need you first"),
+    h("thead", {}, h("tr", {}, ...COLUMNS.map((name) => h("th", { scope: "col", class: name === "Node" ? "node" : null }, name)))),
+    body);
   summary = h("p", { id: "summary" });
   show(
     main,
     h("h1", {}, "Runs"),
     h("p", {}, h("label", { for: "filter" }, "Filter "), find, " ", h("small", {}, "press / to filter, j and k to move")),
-    h("div", { class: "wide" },
-      h("table", { class: "runs" },
-        h("caption", { class: "hidden" }, "Runs, those that need you first"),
-        h("thead", {}, h("tr", {}, ...COLUMNS.map((name) => h("th", { scope: "col" }, name)))),
-        body)),
+    h("div", { class: "wide" }, table),
     summary,
   );
   draw();
@@ -83,6 +85,7 @@ function drawNow(into) {
     if (next !== element) into.insertBefore(element, next);
     before = element;
   }
+  table?.classList.toggle("fleet", [...rows.values()].some((row) => row.node));
   if (summary) show(summary, words(listed));
 }
 
@@ -92,7 +95,7 @@ function cells(row, now = 0) {
   const state = row.outcome ? `${row.state}: ${row.outcome}` : row.state;
   const quiet = row.output === null ? "" : `${age(now - row.output)} ago`;
   return [
-    link, h("span", { class: `state ${row.urgency}` }, state), row.created === null ? "" : age(now - row.created),
+    link, row.node, h("span", { class: `state ${row.urgency}` }, state), row.created === null ? "" : age(now - row.created),
     percent(row.cpu_percent), size(row.memory_bytes), quiet, count(row.tokens), money(row.cost_usd), row.note,
   ];
 }
@@ -102,7 +105,7 @@ function fillRow(element, row, now) {
   element.removeAttribute("data-old");
   const isFocused = element.contains(document.activeElement);
   const made = cells(row, now).map((cell, place) =>
-    h(place ? "td" : "th", { "data-label": COLUMNS[place], scope: place ? null : "row" }, cell));
+    h(place ? "td" : "th", { "data-label": COLUMNS[place], class: place === 1 ? "node" : null, scope: place ? null : "row" }, cell));
   element.replaceChildren(...made);
   if (isFocused) element.querySelector("a")?.focus();
 }
@@ -121,6 +124,7 @@ function holds(row, word) {
   const value = more.join(":");
   if (kind === "state" && value) return row.state.startsWith(value) || (row.outcome ?? "").startsWith(value);
   if (kind === "agent" && value) return (row.agent ?? "").toLowerCase().startsWith(value);
+  if (kind === "node" && value) return row.node.toLowerCase().startsWith(value);
   if (kind === "tag" && value) return Object.entries(row.tags).some(([key, one]) => `${key}=${one}`.toLowerCase().startsWith(value));
   return `${row.name} ${row.note} ${row.id}`.toLowerCase().includes(word);
 }
@@ -128,6 +132,7 @@ function holds(row, word) {
 /** @param {any[]} listed */
 function words(listed) {
   if (standing.trouble) return plain(`What is shown may be old: ${/** @type {any} */ (standing.trouble).message}`);
+  if (standing.trouble_elsewhere) return plain(`What is shown of other machines may be old: ${/** @type {any} */ (standing.trouble_elsewhere).message}`);
   if (!standing.is_whole && !rows.size) return "reading...";
   const counts = new Map();
   for (const row of listed) counts.set(row.state, (counts.get(row.state) ?? 0) + 1);

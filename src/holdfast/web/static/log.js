@@ -12,7 +12,7 @@ const PIECE = 65_536;
 
 /** @param {any} run @param {AbortSignal} signal @returns {HTMLElement} */
 export function logOf(run, signal) {
-  const state = { isFollowing: true, isPretty: false, skipped: 0, hidden: 0, at: 0 };
+  const state = { isFollowing: true, isPretty: false, isStderr: false, skipped: 0, hidden: 0, at: 0 };
   let ansi = new Ansi();
   let decoder = new TextDecoder();
   let pending = "";
@@ -35,8 +35,13 @@ export function logOf(run, signal) {
     onclick: () => { state.isPretty = !state.isPretty; pretty.setAttribute("aria-pressed", String(state.isPretty)); begin(); },
   }, "Pretty") : null;
 
+  const stderr = run.wanted?.split_stderr ? h("button", {
+    type: "button", id: "stderr", "aria-pressed": "false",
+    onclick: () => { state.isStderr = !state.isStderr; stderr.setAttribute("aria-pressed", String(state.isStderr)); begin(); },
+  }, "Stderr") : null;
+
   /** @param {string} path */
-  const address = (path) => `runs/${encodeURIComponent(run.id)}/output?${path}`;
+  const address = (path) => `runs/${encodeURIComponent(run.id)}/output?${path}${state.isStderr ? "&stderr=1" : ""}`;
 
   function clear() {
     pending = unfinished = "";
@@ -56,7 +61,7 @@ export function logOf(run, signal) {
     Object.assign(state, { skipped: 0, hidden: 0, at: -1 });
     bottom.hidden = true;
     hits.replaceChildren();
-    const from = () => `${state.at < 0 ? `tail=${TAIL}` : `since_byte=${state.at}`}&follow=1${state.isPretty ? "&pretty=1" : ""}`;
+    const from = () => `${state.at < 0 ? `tail=${TAIL}` : `since_byte=${state.at}`}&follow=1${state.isPretty && !state.isStderr ? "&pretty=1" : ""}`;
     follow(() => address(from()), { message, lost: (why) => tell(`Connection lost: ${why}. Trying again.`), open: () => tell("") }, own.signal);
   }
 
@@ -64,6 +69,7 @@ export function logOf(run, signal) {
   function message(kind, data) {
     if (kind === "begin" && state.at < 0) state.at = data.at_byte;
     if (kind === "skipped") { state.skipped += data.skipped_bytes; state.at = data.at_byte + data.skipped_bytes; pending += "\n"; }
+    if (kind === "notice") { tell(data.text); return; }
     if (kind === "end") { state.isFollowing = false; tell(""); }
     if (kind !== "chunk") { due(); return; }
     if (data.was_truncated) clear();
@@ -146,5 +152,5 @@ export function logOf(run, signal) {
   }
 
   begin();
-  return h("section", { "aria-labelledby": "log-title" }, h("h2", { id: "log-title" }, "Output"), form, pretty, bottom, status, hits, output);
+  return h("section", { "aria-labelledby": "log-title" }, h("h2", { id: "log-title" }, "Output"), form, pretty, stderr, bottom, status, hits, output);
 }

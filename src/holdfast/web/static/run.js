@@ -114,7 +114,7 @@ export function open(main, id, health) {
         : button("Pause", shows || (isActive ? "" : "it has ended"), () => act("pause", () => post(`${path}/pause`))),
       button("Resume", starts || (isActive ? "it has not ended" : run.session ? "" : "it has no agent's session"), () => ask("Go on with what prompt?", (prompt) => newRun("resume", () => post(`${path}/resume`, prompt ? { prompt } : {})))),
       button("Rerun", starts || (isActive ? "it has not ended" : ""), () => newRun("rerun", () => post(`${path}/rerun`))),
-      button("Recover", shows || (lost ? "" : "nothing is to be recovered"), () => act("recover", () => post(`${path}/recover`))),
+      button("Recover", shows || (run.shown.row.node ? `it is on ${run.shown.row.node}: holdfast recover, there` : lost ? "" : "nothing is to be recovered"), () => act("recover", () => post(`${path}/recover`))),
       button("Remove", shows || (isActive ? "it has not ended" : ""), () => confirm("Remove it, its output and its records?", async () => {
         if (await act("remove", () => remove(path))) location.hash = "#/";
       })),

@@ -1,0 +1,1 @@
+"""Faults on other machines, each judged by what really happened: `make faults-fleet`."""

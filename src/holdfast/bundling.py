@@ -1,0 +1,211 @@
+"""Makes the bundle: the code of all that a start loads, in one file that `importing.py` reads.
+
+It lies beside the compiled files of the package and is made as they are, by the first who may write
+there; `python -m holdfast.bundling` makes it too, for packages that their users may not write to.
+
+Modules are in groups. A group is loaded as a whole when its key is asked for, in the order in which
+imports would have finished its modules. The code is without what only people and tools read:
+docstrings, annotations of functions and variables, and what is for type checkers. Those of classes
+stay: of a record they are its fields.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import marshal
+import os
+import sys
+
+from holdfast import importing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _frozen_importlib import ModuleSpec
+    from types import ModuleType
+
+    from holdfast.importing import Bundled, Places
+
+_MOST_BYTES = 100_000  # malloc maps what is larger than 128 kB
+
+# Key: what is loaded with it, beyond what it imports, since it is needed next. What is a key itself
+# is asked for before the others.
+OF_BOTH = {
+    "holdfast.cli.arguments.fast_args": ("holdfast.cli.text.streams", "holdfast.errors"),
+    "holdfast.cli.run": (
+        "holdfast.manage.starting.launch",
+        "holdfast.process.identity",
+        "holdfast.run.directory",
+        "holdfast.manage.runs",
+    ),
+}
+OF_THE_LAUNCHER = {
+    "holdfast.agents.recognition": ("holdfast.agents.recognition_table", "holdfast.agents.places"),
+    "holdfast.manage.removal.retention_due": (
+        "holdfast.cli.text.start_text",
+        "holdfast.manage.starting.logout",
+    ),
+}
+OF_THE_SHIM = {
+    "holdfast.shim.main": (),
+    "holdfast.process.tree": (),
+    "holdfast.shim.attempt": (),
+    "holdfast.shim.supervisor": ("holdfast.process.tree", "holdfast.shim.attempt"),
+    "holdfast.shim.wiring": (),
+    "holdfast.shim.observer": (),
+    "holdfast.shim.succession": (),
+    "holdfast.shim.ending": (),
+}
+
+
+def main(stamp: str | None = None) -> None:
+    """Make the bundle, and remove the stamp of who asked for it."""
+    data = make_bundle()
+    mode = os.stat(importing.__file__).st_mode & 0o666 | 0o200  # as compiled files have it
+    path = f"{importing.BUNDLE}.{os.getpid()}"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        with open(fd, "wb") as file:
+            file.write(data)
+        os.replace(path, importing.BUNDLE)
+    except BaseException:
+        os.unlink(path)
+        raise
+    if stamp is not None:
+        os.unlink(stamp)
+
+
+def make_bundle() -> bytes:
+    """The bytes of a bundle of the sources as they are now."""
+    stamp = os.urandom(importing.STAMP_BYTES)
+    places: dict[str, Places] = {}
+    whole: list[bytes] = []
+    offset = importing.INDEX_BYTES
+    for key, modules in _groups().items():
+        places[key] = (_asked_before(key), [])
+        for data in _pieces([_bundled(*module) for module in modules]):
+            places[key][1].append((offset, len(stamp + data)))
+            offset += len(stamp + data)
+            whole.append(stamp + data)
+    index = importing.BUNDLE_HEAD + marshal.dumps((importing.ROOT, stamp, places))
+    assert len(index) <= importing.INDEX_BYTES
+    return index.ljust(importing.INDEX_BYTES, b"\0") + b"".join(whole)
+
+
+def _asked_before(key: str) -> tuple[str, ...]:
+    return tuple(name for name in OF_THE_SHIM.get(key, ()) if name in OF_THE_SHIM)
+
+
+def _pieces(group: list[Bundled]) -> list[bytes]:
+    """What is larger would be read into memory of its own, which is new page by page."""
+    if len(data := marshal.dumps(group)) <= _MOST_BYTES or len(group) == 1:
+        return [data]
+    middle = len(group) // 2
+    return [*_pieces(group[:middle]), *_pieces(group[middle:])]
+
+
+def _groups() -> dict[str, list[tuple[str, bool]]]:
+    """The modules of each group, in their order: name, and whether it is a package."""
+    recorder = _Recorder()
+    importing.groups.clear()  # what is in the bundle that is there is not imported
+    sys.meta_path.insert(0, recorder)
+    groups = {key: recorder.record(key, more) for key, more in OF_BOTH.items()}
+    before = dict(sys.modules)
+    for process in (OF_THE_LAUNCHER, OF_THE_SHIM):
+        groups |= {key: recorder.record(key, more) for key, more in process.items()}
+        for name in sys.modules.keys() - before.keys():
+            del sys.modules[name]
+            parent, _, own_name = name.rpartition(".")
+            if parent in before:
+                delattr(before[parent], own_name)
+    return groups
+
+
+class _Recorder:
+    """Notes which of this package's modules are imported, as they are done."""
+
+    def __init__(self) -> None:
+        self._done: list[tuple[str, bool]] = []
+
+    def record(self, key: str, more: tuple[str, ...]) -> list[tuple[str, bool]]:
+        """What importing these came to; the key is the last."""
+        self._done = []
+        for name in (*more, key):
+            __import__(name)
+        others = [module for module in self._done if module[0] != key]
+        return [*others, (key, False)]
+
+    def find_spec(self, fullname: str, *_where: object) -> ModuleSpec | None:
+        """As without it."""
+        spec = importing.CompiledFinder.find_spec(fullname)
+        if spec is None or spec.loader is None:
+            return spec
+        run = spec.loader.exec_module
+
+        def run_and_note(module: ModuleType) -> None:
+            run(module)
+            self._done.append((fullname, hasattr(module, "__path__")))
+
+        spec.loader.exec_module = run_and_note  # type: ignore[method-assign]
+        return spec
+
+
+def _bundled(name: str, is_package: bool) -> Bundled:
+    path = importing.source_of(name, is_package)
+    with open(path, "rb") as file:
+        made = importing.stamp_of(os.fstat(file.fileno()))
+        tree = _Stripping().visit(ast.parse(file.read(), path))
+    flags = __future__.annotations.compiler_flag
+    code = compile(ast.fix_missing_locations(tree), path, "exec", flags, dont_inherit=True)
+    return name, is_package, made, code
+
+
+class _Stripping(ast.NodeTransformer):
+    """Takes out what nobody asks of a process that starts or supervises a run."""
+
+    def visit_Module(self, node: ast.Module) -> ast.AST:
+        self.generic_visit(node)
+        node.body = [_without_annotation(one) for one in _without_docstring(node.body)]
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        self.generic_visit(node)
+        node.body = _without_docstring(node.body)
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        self.generic_visit(node)
+        node.body = _without_docstring(node.body)
+        node.returns = None
+        return node
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        return node
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
+        return None if node.module == "__future__" else node  # it is a flag of the compiler
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        is_for_checkers = isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        return node.orelse or ast.Pass() if is_for_checkers else node
+
+
+def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
+    first = body[0] if body else None
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+        return body[1:] or [ast.Pass()]
+    return body
+
+
+def _without_annotation(node: ast.stmt) -> ast.stmt:
+    if not isinstance(node, ast.AnnAssign):
+        return node
+    if node.value is None:
+        return ast.copy_location(ast.Pass(), node)
+    return ast.copy_location(ast.Assign([node.target], node.value), node)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The facts of nodes, brought into the PostgreSQL of the ledger: each once, whoever dies."""

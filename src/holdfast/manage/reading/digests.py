@@ -1,0 +1,137 @@
+"""What the last list has read of running runs: the next one need not read their events again.
+
+It holds no truth, as the index: a digest counts while the run's directory and events are as they
+were (`stamp_of`), its shim holds its lock, and the machine was not started since. What changes
+without an event is looked at each time: figures, output, how long it has lasted. A file that is
+missing, damaged, not ours or of another version is gone round, and made anew.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.lean import read_json
+from holdfast.manage.durations import began_boottime, deadline_of
+from holdfast.manage.index_rows import info_of, stamp_of
+from holdfast.manage.info import (
+    RunInfo,
+    examine_run,
+    last_output_at,
+    notify_failure,
+    stat_or_none,
+)
+from holdfast.process import this_host
+from holdfast.process.clock import boottime
+from holdfast.run.atomic_files import atomic_write, encode
+from holdfast.run.facts import State
+from holdfast.run.live import read_live
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from holdfast.manage.state import RunView
+    from holdfast.run.directory import RunDirectory
+    from holdfast.run.home import Home
+
+    Json = dict[str, Any]
+
+_VERSION = 1
+_UNKNOWN: Json = dict.fromkeys(RunInfo._fields)
+_STALE_SHARE = 8  # what is written again is worth it when one of so many has changed
+_WRONG = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+
+
+class Digests:
+    """Of one home, for one list."""
+
+    def __init__(self, home: Home) -> None:
+        self._path = home.digests_path
+        place = this_host.place()
+        self._head: Json = {
+            "version": _VERSION,
+            "fields": list(RunInfo._fields),
+            "host": place.host,
+            "boot_id": place.boot_id,
+        }
+        self._known: dict[str, Json] = self._read()
+        self._kept: dict[str, Json] = {}
+        self._fresh = 0
+
+    def examine(self, directory: RunDirectory) -> tuple[RunInfo, RunView | None]:
+        """The run as a table has it (`closely=False`); with the look at it, where it was read."""
+        stamp = stamp_of(directory)
+        known = self._known.get(directory.id)
+        if known is not None and known["stamp"] == stamp and directory.lock_is_held():
+            try:
+                info = _looked_at(directory, known)
+            except _WRONG:  # written by nobody like us
+                known = None
+            else:
+                self._kept[directory.id] = known
+                return info, None
+        info, view = examine_run(directory, closely=False)
+        if stamp is not None and view is not None and _is_steady(info, view):
+            self._kept[directory.id] = _digest(info, view, stamp)
+            self._fresh += 1
+        return info, view
+
+    def stored_after(self, found: Iterator[RunInfo]) -> Iterator[RunInfo]:
+        """The same runs; what is known of them by then is written for the next list."""
+        yield from found
+        if self._fresh * _STALE_SHARE > len(self._kept):
+            try:
+                atomic_write(self._path, encode({**self._head, "runs": self._kept}), sync=False)
+            except (OSError, ValueError):  # a read-only home, or a full disk: the next list reads
+                pass
+
+    def _read(self) -> dict[str, Json]:
+        try:
+            # Not followed, and not waited for, whatever lies there.
+            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with open(fd, "rb", buffering=0) as file:
+                is_ours = os.fstat(fd).st_uid == os.geteuid()
+                document = read_json(str(file.readall() or b"", "utf-8")) if is_ours else {}
+            runs: dict[str, Json] = document.pop("runs")
+            return runs if document == self._head and self._head["boot_id"] else {}
+        except (OSError, *_WRONG):
+            return {}
+
+
+def _is_steady(info: RunInfo, view: RunView) -> bool:
+    """Whether only events change what is not looked at each time."""
+    return (
+        info.state is State.RUNNING
+        and info.queue is None
+        and info.cleanup is None
+        and began_boottime(view.facts) is not None
+    )
+
+
+def _digest(info: RunInfo, view: RunView, stamp: str) -> Json:
+    document = info.to_json()
+    return {
+        "stamp": stamp,
+        "workloads": view.facts.workloads,
+        "began": began_boottime(view.facts),
+        "info": {name: value for name, value in document.items() if value is not None},
+    }
+
+
+def _looked_at(directory: RunDirectory, known: Json) -> RunInfo:
+    fields: Json = known["info"]
+    wanted, began, log = fields["wanted"], known["began"], stat_or_none(directory.output_path)
+    timeout, interval = wanted["timeout_seconds"], wanted["sample_interval_seconds"]
+    live = read_live(directory.trace_path, known["workloads"], interval, with_usage=False)
+    changing: Json = {
+        "duration_seconds": round(max(0.0, boottime() - began), 3),
+        "deadline_at": None
+        if timeout is None
+        else deadline_of(timeout, fields["started_at"], began),
+        "last_output_at": last_output_at(directory, log, is_split=wanted["split_stderr"]),
+        "log_bytes": None if log is None else log.st_size,
+        "notify_failure": None if wanted["notify"] is None else notify_failure(directory),
+        "now": live.now,
+    }
+    return info_of({**_UNKNOWN, **fields, **changing})

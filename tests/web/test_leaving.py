@@ -1,0 +1,94 @@
+"""Ctrl-C and SIGTERM: `serve` ends at once, with exit code 0 and nothing on the terminal, whoever
+is connected, and leaves no socket behind."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import signal
+import subprocess
+import threading
+from collections.abc import Callable
+
+import anyio
+import httpx
+import pytest
+
+from tests.support.cli import CommandLine
+from tests.support.mcp_client import MODES
+from tests.support.serving import Served
+from tests.support.waiting import eventually
+from tests.web.test_mcp_http import connected
+
+
+def _serve(*words: str) -> subprocess.Popen[str]:
+    argv = CommandLine().argv("serve", "--json", *words)
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def _follow(served: Served, is_there: threading.Event) -> None:
+    """A page: it ends whole, so a browser connects again at once."""
+    with served.events() as messages:
+        for _ in messages:
+            is_there.set()
+
+
+def _wait(served: Served, is_there: threading.Event, mode: str) -> None:
+    async def play(call):
+        async def told(*_):
+            is_there.set()
+
+        await call.client.call_tool("wait_run", {"run": "sleeper"}, progress_callback=told)
+
+    with contextlib.suppress(Exception):  # whatever the SDK says of a server that is gone
+        anyio.run(functools.partial(connected, served, play, mode))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_V9_a_page_and_mcp_clients_that_wait_do_not_hold_it(runs, number):
+    runs.start(["sleep", "1000"], name="sleeper")
+    process = _serve("--port", "0")
+    assert process.stdout is not None
+    served = Served(process, json.loads(process.stdout.readline()))
+    threads = []
+    clients: list[Callable[..., None]] = [_follow]
+    clients += [functools.partial(_wait, mode=mode) for mode in MODES]
+    for client in clients:
+        is_there = threading.Event()
+        threads.append(threading.Thread(target=client, args=(served, is_there)))
+        threads[-1].start()
+        assert is_there.wait(60)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (0, "")
+    for one in threads:
+        one.join(60)
+    served.client.close()
+    assert runs.get("sleeper").info().state == "running"
+
+
+def test_a_unix_socket_goes_with_its_server(tmp_path):
+    path = tmp_path / "at"
+    process = _serve("--socket", str(path))
+    assert process.stdout is not None
+    process.stdout.readline()
+    assert path.is_socket()
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (0, "")
+    assert not path.exists()
+
+
+def test_it_serves_without_a_stdout(tmp_path):
+    """As a service may start it: whoever has the token file knows the rest."""
+    path = tmp_path / "at"
+    argv = CommandLine().argv("serve", "--socket", str(path))
+    process = subprocess.Popen(["sh", "-c", 'exec "$@" >&-', "sh", *argv], stderr=subprocess.PIPE)
+    transport = httpx.HTTPTransport(uds=str(path))
+    eventually(lambda: path.is_socket() or process.poll() is not None)
+    with httpx.Client(transport=transport, base_url="http://localhost", timeout=60) as client:
+        assert client.get("/").status_code == 200
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
