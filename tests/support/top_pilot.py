@@ -42,6 +42,10 @@ class TopPilot:
         """In the line of messages."""
         await self.until(lambda: text in self.app.message[0], f"it says {text!r}")
 
+    async def tells(self, line: str, text: str) -> None:
+        """In one of its own lines."""
+        await self.until(lambda: text in self.line(line), f"its line {line} has {text!r}")
+
     async def knows(self, name: str) -> None:
         """The cursor is on that run, and all about it was read: its keys are greyed rightly."""
         board = self.app.board

@@ -73,13 +73,13 @@ async def test_T2_a_filter_narrows_as_it_is_typed_and_esc_takes_it_off(runs):
         await top.press("/")
         await top.press(*"state:failed")
         await top.until(lambda: top.names() == ["failed"], "only the failed run is shown")
-        assert "1 shown" in top.line("state")
+        await top.tells("state", "1 shown")
         await top.press("enter")
         await top.press("/")
         await top.press(*["backspace"] * 12, *"!fail")
         await top.until(lambda: top.names() == ["sleeper"], "only the others are shown")
         await top.press("enter", "escape")
-        assert len(top.names()) == 2
+        await top.until(lambda: len(top.names()) == 2, "all are shown again")
 
 
 @pytest.mark.usefixtures("sleeper", "failed")
@@ -90,7 +90,7 @@ async def test_T2_enter_l_t_c_and_e_open_pages_and_esc_goes_back(runs):
         await top.press("enter")
         await top.shows("evidence")
         await top.shows("last words")
-        assert "exit code: 3" in top.screen()
+        await top.shows("exit code: 3")
         for key, text in (
             ("t", "GONE"),
             ("c", "root exited 3"),
@@ -102,12 +102,12 @@ async def test_T2_enter_l_t_c_and_e_open_pages_and_esc_goes_back(runs):
             await top.shows(text)
         assert len(top.app.screen_stack) == 3  # a page takes the place of a page
         await top.press("escape")
-        assert isinstance(top.app.screen, ListScreen)
+        await top.dialog(ListScreen)
         await top.knows("sleeper")
         await top.press("t")
         await top.shows("SAME")
         await top.press("q")
-        assert isinstance(top.app.screen, ListScreen)
+        await top.dialog(ListScreen)
 
 
 @in_top
@@ -120,12 +120,12 @@ async def test_T2_logs_follow_and_are_searched(runs):
         await top.press("l")
         await top.until(lambda: isinstance(top.app.screen, LogScreen), "the log is shown")
         await top.shows("100")
-        assert "following" in top.line("state")
+        await top.tells("state", "following")
         run_of("w").send(b"go\n")
         await top.shows("more")
         await top.press("/", *"needle", "enter")
         await top.shows("needle")
-        assert "f follows" in top.line("state")
+        await top.tells("state", "f follows")
         await top.press("n")
         await top.shows("needle")
         await top.press("N")
@@ -151,7 +151,7 @@ async def test_T2_s_asks_once_counts_down_and_K_hurries_it(runs):
         await top.says("deaf is not being stopped")
         await top.press("s")
         await top.dialog(Confirm)
-        assert "stop deaf?" in top.screen()
+        await top.shows("stop deaf?")
         await top.press("n")
         await top.says("left as it is")
         assert info_of("deaf").state == "running"
@@ -187,8 +187,8 @@ async def test_T2_what_is_impossible_is_greyed_and_says_why(runs):
         ):
             await top.press(key)
             await top.says(why)
-        assert {"a", "i", "d", "v"} <= top.greyed()
-        assert not {"s", "l", "enter"} & top.greyed()
+        await top.until(lambda: {"a", "i", "d", "v"} <= top.greyed(), "they are greyed")
+        await top.until(lambda: not {"s", "l", "enter"} & top.greyed(), "these can be used")
         await top.knows("failed")
         for key, why in (
             ("s", "failed has ended (failed)"),
@@ -199,8 +199,8 @@ async def test_T2_what_is_impossible_is_greyed_and_says_why(runs):
         ):
             await top.press(key)
             await top.says(why)
-        assert {"s", "a", "z"} <= top.greyed()
-        assert isinstance(top.app.screen, ListScreen)
+        await top.until(lambda: {"s", "a", "z"} <= top.greyed(), "they are greyed")
+        await top.dialog(ListScreen)
 
 
 @pytest.mark.usefixtures("sleeper", "failed")
@@ -213,7 +213,7 @@ async def test_T2_a_key_right_after_a_move_is_judged_by_the_run_it_is_about(runs
         assert top.acting.refusal(VERBS["remove"]) == ""
         await top.press("d")
         await top.dialog(Confirm)
-        assert "remove failed?" in top.screen()
+        await top.shows("remove failed?")
 
 
 @pytest.mark.usefixtures("sleeper")
@@ -269,12 +269,12 @@ async def test_T2_marked_runs_are_removed_and_archived_after_one_question(runs):
         await top.knows("old-0")
         await top.press("space", "space", "space")
         assert len(board.marked) == 3
-        assert "3 marked" in top.line("state")
+        await top.tells("state", "3 marked")
         await top.press("a")
         await top.says("attach is for one run: 3 are marked")
         await top.press("d")
         await top.dialog(Confirm)
-        assert "remove 3 runs (old-0, old-1, old-2)?" in top.screen()
+        await top.shows("remove 3 runs (old-0, old-1, old-2)?")
         await top.press("x")
         await top.says("left as it is")
         await top.press("d", "y")
@@ -295,7 +295,9 @@ async def test_T2_v_recovers_an_orphan(runs, sleeper):
     wait_for("sleeper", lambda info: info.state == "orphaned")
     async with top_of(runs) as top:
         await top.until(lambda: "orphaned" in top.screen(), "the orphan is shown")
-        assert top.app.board.rows[top.app.board.ids[0]].urgency == "orphaned"
+        await top.until(
+            lambda: top.app.board.rows[top.app.board.ids[0]].urgency == "orphaned", "it is first"
+        )
         await top.knows("sleeper")
         await top.press("v")
         await top.says("sleeper adopted")
@@ -316,15 +318,15 @@ async def test_T2_y_and_n_show_the_question_and_answer_it(runs, holdfast, tmp_pa
             await top.until(
                 lambda: not top.acting.refusal(VERBS["approve"]), "the question is known"
             )
-            assert "y/n answer" in top.line("keys")
-            assert "y/n" not in top.greyed()
+            await top.tells("keys", "y/n answer")
+            await top.until(lambda: "y/n" not in top.greyed(), "they can be used")
             await top.press("y")
             await top.dialog(AnswerQuestion)
             await top.press("escape")
             await top.says("a still waits for an answer")
             await top.press("n")
             await top.dialog(AnswerQuestion)
-            assert "permission for Bash: touch made" in top.screen()
+            await top.shows("permission for Bash: touch made")
             await top.press(answer)
             await top.says("approved" if answer == "y" else "denied")
             wait_for_output("a", told)
@@ -402,9 +404,9 @@ async def test_T2_leaving_while_something_is_under_way_asks(runs):
         await top.says("SIGKILL in")
         await top.press("q")
         await top.dialog(Confirm)
-        assert "Still under way: stop deaf" in top.screen()
+        await top.shows("Still under way: stop deaf")
         await top.press("n")
-        assert isinstance(top.app.screen, ListScreen)
+        await top.dialog(ListScreen)
         await top.press("q", "y")
         await top.until(lambda: not top.app.is_running, "it has ended")
 
