@@ -85,3 +85,30 @@ def test_L3_a_program_whose_shims_all_fail_can_read_why(sabotaged, holdfast):
     holdfast("recover", expect=0)
     assert REASON in Runs().get("a").info().evidence
     holdfast("run", "-F", "-n", "a", "true", expect=0)
+
+
+_DIES_SLOWLY = """
+import os, sys, time
+from holdfast.shim import main
+
+taken = []
+
+def fail(path, ready):
+    from holdfast.run.directory import RunDirectory
+    taken.append(RunDirectory.at(path).take_lock())
+    ready.failed(RuntimeError("sabotaged for a test"))
+    time.sleep(0.5)  # told, and not gone: a loaded machine
+    os._exit(70)
+
+main.launch = fail
+from holdfast.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_L1_a_shim_that_has_failed_and_is_not_gone_yet_is_no_started_run():
+    done = _python(_DIES_SLOWLY, "run", "-n", "a", "true", env=dict(os.environ))
+    assert done.returncode == 125
+    assert "died" in done.stderr
+    info = info_of("a")
+    assert (info.state, info.outcome, info.is_recorded) == ("ended", "never_started", True)

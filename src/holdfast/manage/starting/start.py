@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
+_LAST_MOMENT_SECONDS = 2.0  # from a shim's last word to its end
+
 
 def start_run(
     home: Home, request: StartRequest, notice: Callable[[str], None]
@@ -53,8 +55,8 @@ def start_run(
             yield from _free_the_name(home, name_claim, request, notice)
             claims = (key_claim, name_claim)
             directory = yield from _make(home, request, waits, claims, notice)
-            yield from start_shim("launch", directory.path)
-            yield from _settle(home, directory)
+            failure = yield from start_shim("launch", directory.path)
+            yield from _settle(home, directory, failure)
             return directory
     finally:
         if key_claim is not None:
@@ -108,8 +110,8 @@ def _go_on(
                 claim.remove()
                 raise
             name_claim.write(directory.id)
-        yield from start_shim("launch", directory.path)
-        yield from _settle(home, directory)
+        failure = yield from start_shim("launch", directory.path)
+        yield from _settle(home, directory, failure)
 
 
 def _had_shim(directory: RunDirectory) -> bool:
@@ -282,10 +284,18 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
-def _settle(home: Home, directory: RunDirectory) -> Steps[None]:
-    """The command runs by now, or failed to: see that it is recorded, and keep house."""
+def _settle(home: Home, directory: RunDirectory, failure: str | None) -> Steps[None]:
+    """The command runs by now, or failed to: see that it is recorded, and keep house.
+
+    `failure`: what the shim said of it, as `start_shim` has it.
+    """
     from holdfast.manage.removal.retention_due import tidy_when_due
 
+    if failure != "":
+        from holdfast.manage.stopping import await_release
+
+        # It tells us before it is gone: a lock that is held for a moment more is no supervision.
+        yield from await_release(directory, _LAST_MOMENT_SECONDS)
     if not directory.lock_is_held():
         from holdfast.manage.state import read_facts
 
