@@ -19,6 +19,7 @@ from holdfast.manage.process_info import look_at_process
 from holdfast.manage.starting.elsewhere import is_placed
 from holdfast.manage.starting.launch import start_shim
 from holdfast.manage.state import RunView, read_facts, view_run
+from holdfast.manage.worktrees.again import place_again
 from holdfast.options import wanted_options
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.verdict import Verdict
@@ -54,7 +55,8 @@ def rerun_steps(runs: Runs, directory: RunDirectory, changes: Options) -> Steps[
 
         presets = preset_names(changes.pop("preset"))
         changes = layered(changes, presets)
-    options = {**_options_of(spec), "stdin": _stdin_of(directory, spec), **changes}
+    placed = place_again(directory.home, spec, changes)
+    options = {**_options_of(spec), "stdin": _stdin_of(directory, spec), **changes, **placed}
     origins = {name: by for name, by in (spec.given_by or {}).items() if name not in changes}
     options["given_by"] = {**origins, **changes.get("given_by", {})}
     for table in ("env", "tags"):
@@ -88,6 +90,7 @@ def resume_steps(
     _refuse_while_alive(view)
     command = _command(spec, view.facts, prompt)
     _refuse_second_resume(view)
+    place_again(directory.home, spec, {})  # refused where its worktree is gone
     options = {**_options_of(spec), "resumed_from": spec.id}
     options["stdin"] = "pipe" if spec.wanted.stdin == "pipe" else None
     options["given"] = given
