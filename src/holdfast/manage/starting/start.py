@@ -291,11 +291,7 @@ def _settle(home: Home, directory: RunDirectory, failure: str | None) -> Steps[N
     """
     from holdfast.manage.removal.retention_due import tidy_when_due
 
-    if failure != "":
-        from holdfast.manage.stopping import await_release
-
-        # It tells us before it is gone: a lock that is held for a moment more is no supervision.
-        yield from await_release(directory, _LAST_MOMENT_SECONDS)
+    yield from _await_last_moment(directory, failure)
     if not directory.lock_is_held():
         from holdfast.manage.state import read_facts
 
@@ -305,9 +301,18 @@ def _settle(home: Home, directory: RunDirectory, failure: str | None) -> Steps[N
     yield from tidy_when_due(home)
 
 
+def _await_last_moment(directory: RunDirectory, failure: str | None) -> Steps[None]:
+    """A shim that failed says so before it is gone: the lock that it still holds proves nothing."""
+    if failure != "":
+        from holdfast.manage.stopping import await_release
+
+        yield from await_release(directory, _LAST_MOMENT_SECONDS)
+
+
 def _record_that_it_never_began(directory: RunDirectory) -> Steps[None]:
     """A shim died on the way. Where another can't even leave a note, its launcher has to say it."""
     reason = yield from start_shim("adopt", directory.path)
+    yield from _await_last_moment(directory, reason)
     if not reason:
         return
     from holdfast.run.last_words.crash_note import read_reason
