@@ -34,6 +34,8 @@ _HINTS = {
     errno.EMFILE: "close some files, or raise the limit (`ulimit -n`)",
     errno.EFBIG: "raise the limit on the size of files (`ulimit -f`)",
     errno.EAGAIN: "end some processes, or raise the limit (`ulimit -u`, pids.max)",
+    errno.EROFS: "mount it for writing (a file system with errors may have become read-only)",
+    errno.EIO: "the disk fails: see the kernel's log (`dmesg`)",
 }
 
 

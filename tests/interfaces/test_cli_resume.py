@@ -48,6 +48,21 @@ def test_a_session_goes_on_in_a_new_run(holdfast, claude):
     assert (third.resumed_from, third.result["text"]) == (second.id, "done: three")
 
 
+def test_a_resume_that_could_not_start_leaves_the_session_to_the_next(holdfast, claude):
+    """A prompt that is too long for the kernel: the name means that run now, and has no session."""
+    first = ended(_turn(holdfast, claude, "one"))
+    for _ in range(2):
+        holdfast("resume", "a", "-", stdin=b"x" * 300_000, expect=126)
+    failed = info_of("a")
+    assert (failed.outcome, failed.session) == ("never_started", None)
+    _turn(holdfast, claude, "hold silent", name="other")  # whose session is not known either
+    holdfast("resume", "a", "two", expect=0)
+    second = ended("a")
+    assert (second.resumed_from, second.session) == (failed.id, first.session)
+    assert second.command[-1] == "two"
+    stop(holdfast, "other")
+
+
 def test_a_session_is_never_in_two_runs_at_once(holdfast, claude):
     first = ended(_turn(holdfast, claude, "one"))
     started = start_all(holdfast, [["resume", first.id, f"hold {n}"] for n in range(5)])

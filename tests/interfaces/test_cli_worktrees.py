@@ -25,7 +25,8 @@ def worktree(holdfast, tmp_path):
 def test_discard_shows_what_would_be_lost_and_asks_once(holdfast, worktree, answer, goes):
     with on_screen(holdfast.argv("discard", "a")) as screen:
         asked = screen.read_until(b"discard it? [y/N] ")
-        assert b"would be removed; given up: 1 uncommitted file (new)" in asked
+        assert b"a: to be removed: worktree" in asked
+        assert b" and branch x; given up: 1 uncommitted file (new)" in asked
         screen.type(answer)
         assert screen.ends() == (0 if goes else 1)
         assert (b"nothing was discarded" in screen.seen) is not goes

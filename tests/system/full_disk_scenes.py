@@ -102,6 +102,26 @@ def stops_when_full(path: str) -> Facts:
     }
 
 
+def stops_when_read_only(path: str) -> Facts:
+    """What the shim has open can be written to, and nothing else: no signals, no marker."""
+    home = _small_home(path)
+    holdfast("run", "-n", "a", "sleep", "600")
+    subprocess.run(["mount", "--bind", home, home], check=True)
+    subprocess.run(["mount", "-o", "remount,ro,bind", home], check=True)
+    said = holdfast("stop", "a", expect=None)
+    shim_is_dead("a")
+    recovered = holdfast("recover", expect=None)
+    removed = holdfast("rm", "a", expect=None)
+    subprocess.run(["umount", home], check=True)
+    return {
+        "said": said.stdout,
+        "recovered": (recovered.returncode, recovered.stdout),
+        "refused": (removed.returncode, removed.stderr),
+        "again": recover()["a"]["action"],
+        "active": Home.locate().run_ids(active=True),
+    }
+
+
 def adopts_when_full(path: str) -> Facts:
     """The shim dies, and an adopter comes, on a full disk."""
     home = _small_home(path)

@@ -116,6 +116,34 @@ def test_A2_a_run_cant_approve_itself_type_into_itself_or_attach(holdfast, talke
     holdfast("deny", "a", mine, expect=0)
 
 
+def test_A2_the_notice_of_a_run_inside_cant_answer_and_the_runs_own_can(holdfast, talker, tmp_path):
+    """Who starts a run chooses its notice: of an inner one that is the agent itself."""
+    run = f"{sys.executable} -m holdfast"
+    notice = tmp_path / "own.sh"  # answers what it is told of, as a person's own policy may
+    notice.write_text("cat >told.json; [ ! -e policy ] || sh policy\n")
+    own = ("--notify", f"sh {notice}", "--notify-on", "attention")
+    start_talk(holdfast, talker, *ASK, *own)
+    say(holdfast, "ask sh self.sh;; ask touch made")
+    asked(2)
+    mine = id_of("touch made")
+    answer = f"{run} approve a {mine} >notice.txt 2>&1; echo $? >>notice.txt; touch told"
+    (tmp_path / "self.sh").write_text(f"{run} run -F -n inner --notify '{answer}' true\n")
+    holdfast("approve", "a", id_of("self.sh"), expect=0)
+    eventually((tmp_path / "told").exists, why="the notice of the run inside has tried")
+    said = (tmp_path / "notice.txt").read_text()
+    assert "from inside the run" in said
+    assert said.endswith("\n4\n")
+    assert not (tmp_path / "made").exists()
+    (left,) = asked(1)
+    assert left["id"] == mine
+    holdfast("deny", "a", mine, expect=0)
+    asks_nothing()
+    which = "import json; print(json.load(open('told.json'))['attention']['id'])"
+    (tmp_path / "policy").write_text(f'{run} approve a $({sys.executable} -c "{which}")\n')
+    say(holdfast, "ask touch wanted")
+    eventually((tmp_path / "wanted").exists, why="the run's own notice has answered")
+
+
 def test_A2_input_of_a_viewer_inside_is_refused_and_looking_is_not(holdfast, talker, tmp_path):
     start_talk(holdfast, talker, *ASK)
     code = (

@@ -101,9 +101,11 @@ def test_A6_pause_holds_it_and_unpause_goes_on_once_the_budget_is_raised(
     said = holdfast("adjust", "a", "--max-tokens", "5k", expect=0).stdout
     assert said == "a  --max-tokens 1500 -> 5000\n"
     assert info_of("a").paused is not None
+    assert "over budget" not in holdfast("ls", expect=0).stdout
     holdfast("unpause", "a", expect=0)
     let_go(tmp_path, 3, 4)
     last = ended("a")
+    assert "over budget" not in holdfast("ls", expect=0).stdout  # 5000 is what it was given
     assert (last.outcome, used(last)) == ("succeeded", tokens(4))
     assert last.budget["max_tokens"] == 5000
     (adjusted,) = events_of("a", "adjusted")

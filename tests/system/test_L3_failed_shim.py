@@ -85,3 +85,38 @@ def test_L3_a_program_whose_shims_all_fail_can_read_why(sabotaged, holdfast):
     holdfast("recover", expect=0)
     assert REASON in Runs().get("a").info().evidence
     holdfast("run", "-F", "-n", "a", "true", expect=0)
+
+
+_DIES_SLOWLY = """
+import os, sys, time
+from holdfast.run.directory import RunDirectory
+from holdfast.run.last_words.crash_note import leave_note
+from holdfast.shim import adopt, main
+
+taken = []
+
+def fail(path, ready, request=None):
+    error = RuntimeError("sabotaged for a test")
+    taken.append(RunDirectory.at(path).take_lock())
+    leave_note(path, error)
+    ready.failed(error)
+    time.sleep(0.5)  # told, and not gone: a loaded machine
+    os._exit(70)
+
+main.launch = fail
+if sys.argv.pop(1) == "all":
+    adopt.adopt = fail
+from holdfast.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("which", ["first", "all"])
+def test_L1_a_shim_that_has_failed_and_is_not_gone_yet_is_no_started_run(which):
+    """All: the one that was to record it failed as well."""
+    done = _python(_DIES_SLOWLY, which, "run", "-n", "a", "true", env=dict(os.environ))
+    assert done.returncode == 125
+    assert REASON in done.stderr
+    info = info_of("a")
+    assert (info.state, info.outcome) == ("ended", "never_started")
+    assert info.is_recorded is (which == "first")

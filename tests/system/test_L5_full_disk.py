@@ -46,6 +46,18 @@ def test_L5_a_stop_empties_the_tree_though_its_history_cannot_be_written(play):
     assert facts["workload"] == "GONE"
 
 
+def test_L5_what_a_read_only_disk_did_not_take_is_not_claimed(play):
+    facts = play(full_disk_scenes.stops_when_read_only)
+    assert "1 signalled, which signals.jsonl does not have; tree empty" in facts["said"]
+    code, said = facts["recovered"]
+    assert code == 1
+    assert "its marker in active/ can't be removed" in said
+    code, said = facts["refused"]
+    assert code == 6
+    assert "hint: mount it for writing" in said
+    assert (facts["again"], facts["active"]) == ("cleared", [])
+
+
 def test_L5_an_orphan_is_adopted_on_a_full_disk(play):
     facts = play(full_disk_scenes.adopts_when_full)
     assert facts["action"] == "adopted"

@@ -159,6 +159,50 @@ def test_a_run_again_works_in_the_same_worktree(holdfast, repository):
     assert output_of("a") == b"more\nmore\n"
 
 
+def test_again_in_another_worktree_it_begins_in_the_repository_and_not_in_the_old_worktree(
+    holdfast, repository
+):
+    (Path(repository.path) / ".git" / "info" / "exclude").write_text("kept\n.worktreeinclude\n")
+    (Path(repository.path) / "kept").write_text("k")
+    (Path(repository.path) / ".worktreeinclude").write_text("kept\n")
+    options = ["--worktree", "x", "--worktree-setup", "touch set-up", "-C", repository.path]
+    commit = (
+        "ls kept set-up; echo a >made && git add made && git commit -qm made && git log --oneline"
+    )
+    holdfast("run", "-n", "a", *options, "sh", "-c", commit, expect=0)
+    first = ended("a")
+    said = output_of("a")
+    holdfast("rerun", "a", "--worktree", "y", expect=0)
+    second = ended("a")
+    assert second.worktree["base"] == first.worktree["base"]
+    assert len(output_of("a").splitlines()) == len(said.splitlines())
+    holdfast("rerun", second.id, expect=0)  # in the worktree of the second
+    assert ended("a").worktree is None
+    holdfast("rerun", "a", "--worktree", "z", expect=0)
+    assert ended("a").worktree["base"] == first.worktree["base"]
+
+
+@pytest.mark.parametrize("command", ["rerun", "resume"])
+def test_where_the_worktree_is_given_up_nothing_is_started_in_it(
+    holdfast, repository, tmp_path, command
+):
+    claude = tmp_path / "claude"
+    session = '{"type":"system","subtype":"init","session_id":"s1"}'
+    claude.write_text(f"#!/bin/sh\necho '{session}'\n")
+    claude.chmod(0o755)
+    words = (claude, "-p", "x", "--output-format", "stream-json", "--verbose")
+    holdfast("run", "-n", "a", "--worktree", "x", "-C", repository.path, *words, expect=0)
+    first = ended("a")
+    holdfast("discard", "a", expect=0)
+    assert f"{first.id} (gone)\n" in holdfast("status", "a").stdout
+    refused = holdfast(command, "a", expect=4)
+    assert "is gone" in refused.stderr
+    assert "rerun with --worktree BRANCH" in refused.stderr
+    assert info_of("a").id == first.id  # the name still means what there was
+    holdfast("rerun", "a", "--worktree", "x", expect=0)
+    assert ended("a").worktree["branch"] == "x"
+
+
 # --- refused --------------------------------------------------------------------------------
 
 

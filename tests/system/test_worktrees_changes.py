@@ -182,7 +182,7 @@ def test_discard_gives_up_worktree_and_branch_and_keeps_the_run(holdfast, worktr
         f"2 commits that only branch x has ({tip[:12]})",
     ]
     said = holdfast("discard", "a", expect=0).stdout
-    assert f"worktree {worktree.path} and branch x is removed" in said
+    assert f"a: removed: worktree {worktree.path} and branch x; given up: " in said
     for phrase in would["given_up"]:
         assert phrase in said
     assert not worktree.path.exists()

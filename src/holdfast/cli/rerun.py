@@ -25,6 +25,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_options(OPTIONS.values())
     parser.epilog = (
         "Directory, environment, stdin and options are those of RUN, except those given here.\n"
+        "With --worktree it begins in the repository, not in the worktree that RUN has worked in.\n"
         "Refused while a run of that name is alive, unless --replace or another --name is given.\n"
         "Queue and priority are kept; --at, --in, --after and --after-any are not."
     )

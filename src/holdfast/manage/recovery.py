@@ -195,9 +195,11 @@ def _clear(view: RunView, word: RecoverRequest) -> Steps[Recovered | None]:
         return None
     if not word.dry_run:
         yield from start_shim("adopt", directory.path)
-    return Recovered(
-        spec.id, spec.name, Action.CLEARED, "its ending was recorded", outcome=view.facts.outcome
-    )
+    did, why = Action.CLEARED, "its ending was recorded"
+    if not word.dry_run and directory.is_marked_active() and not directory.lock_is_held():
+        did = Action.UNTOUCHED
+        why = f"{why}, and its marker in active/ can't be removed"
+    return Recovered(spec.id, spec.name, did, why, outcome=view.facts.outcome)
 
 
 def _adopt_unless_starting(directory: RunDirectory, name: str) -> Steps[bool]:

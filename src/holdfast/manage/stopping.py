@@ -149,9 +149,9 @@ def _stop_the_rest(view: RunView, request: dict[str, Any]) -> Steps[Stopped]:
 
 def _stop_left(view: RunView, request: dict[str, Any], grace: float) -> Steps[Stopped]:
     directory = view.directory
-    yield from _await_release(directory, _PING_SECONDS)  # its shim may be about to end
+    yield from await_release(directory, _PING_SECONDS)  # its shim may be about to end
     yield from start_shim("adopt", directory.path, {"stop": request})
-    yield from _await_release(directory, grace + _CLEAN_UP_SECONDS)
+    yield from await_release(directory, grace + _CLEAN_UP_SECONDS)
     view = view_run(directory, since=view)
     if not _has_survivors(view.facts) and _has_leftovers(view):
         raise Unavailable(
@@ -162,7 +162,8 @@ def _stop_left(view: RunView, request: dict[str, Any], grace: float) -> Steps[St
     return Stopped(False, view, had_ended=True)
 
 
-def _await_release(directory: RunDirectory, seconds: float) -> Steps[None]:
+def await_release(directory: RunDirectory, seconds: float) -> Steps[None]:
+    """Until nobody holds the run's lock; at most so long."""
     deadline = boottime() + seconds
     while directory.lock_is_held() and boottime() < deadline:
         yield Wait((), 0.02)

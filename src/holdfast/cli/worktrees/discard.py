@@ -38,14 +38,14 @@ def run(args: Namespace) -> int:
     if args.dry_run or (not (args.yes or args.json) and _is_terminal()):
         would = found.discard(dry_run=True)
         if args.dry_run:
-            _tell(args, would, _sentence(would, "would be"))
+            _tell(args, would, _sentence(would, "to be removed"))
             return 0
-        streams.complain(_sentence(would, "would be"))
+        streams.complain(_sentence(would, "to be removed"))
         if streams.ask("discard it? [y/N] ").strip().lower() not in ("y", "yes"):
             streams.complain("nothing was discarded")
             return 1
     done = found.discard()
-    _tell(args, done, _sentence(done, "is"))
+    _tell(args, done, _sentence(done, "removed"))
     return 0
 
 
@@ -61,8 +61,7 @@ def _tell(args: Namespace, said: Discarded, sentence: str) -> None:
         streams.say(sentence)
 
 
-def _sentence(said: Discarded, verb: str) -> str:
+def _sentence(said: Discarded, what: str) -> str:
     branch = "" if said.branch is None else f" and branch {said.branch}"
     given_up = "; ".join(said.given_up) or "nothing, it held no work of its own"
-    gone = f"{said.name}: worktree {said.path}{branch} {verb} removed"
-    return printable(f"{gone}; given up: {given_up}")
+    return printable(f"{said.name}: {what}: worktree {said.path}{branch}; given up: {given_up}")

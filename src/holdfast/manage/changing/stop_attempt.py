@@ -40,6 +40,7 @@ class Attempted:
         self.seconds: float | None = None
         self.survivors: list[Survivor] = []
         self.signals: list[dict[str, Any]] = []
+        self._unrecorded = 0  # signals that were sent and are in no row: the disk took none
 
     def take(self, stopped: Stopped, began: float) -> None:
         """Note the result, and what the run's history of signals has about it."""
@@ -55,6 +56,8 @@ class Attempted:
         if not stopped.was_over:
             rows = self.run.directory.read_signals()
             self.signals = [row for row in rows if float(row.get("boottime") or 0) >= began]
+            if not rows and stopped.cleanup is not None:
+                self._unrecorded = stopped.cleanup.signalled
 
     def fail(self, error: HoldfastError) -> None:
         """Note why it could not be stopped."""
@@ -130,6 +133,8 @@ class Attempted:
         refused = len([row for row in self.signals if row.get("fate") in ("refused", "denied")])
         if refused:
             parts.append(f"{refused} not signalled: not ours, or not proven")
+        if self._unrecorded:
+            parts.append(f"{self._unrecorded} signalled, which signals.jsonl does not have")
         return ", then ".join(parts) or "no process had to be signalled"
 
     def _empty(self) -> str:

@@ -19,6 +19,7 @@ from holdfast.manage.process_info import look_at_process
 from holdfast.manage.starting.elsewhere import is_placed
 from holdfast.manage.starting.launch import start_shim
 from holdfast.manage.state import RunView, read_facts, view_run
+from holdfast.manage.worktrees.again import place_again
 from holdfast.options import wanted_options
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.verdict import Verdict
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     Options = dict[str, Any]
 
 
+_MOST_RESUMED = 100  # runs in a row that said nothing of their session
+
+
 def rerun_steps(runs: Runs, directory: RunDirectory, changes: Options) -> Steps[RunDirectory]:
     """Start the run's command again as it was asked for, with changes; under the same name."""
     spec = _as_adjusted(directory)
@@ -54,7 +58,8 @@ def rerun_steps(runs: Runs, directory: RunDirectory, changes: Options) -> Steps[
 
         presets = preset_names(changes.pop("preset"))
         changes = layered(changes, presets)
-    options = {**_options_of(spec), "stdin": _stdin_of(directory, spec), **changes}
+    placed = place_again(directory.home, spec, changes)
+    options = {**_options_of(spec), "stdin": _stdin_of(directory, spec), **changes, **placed}
     origins = {name: by for name, by in (spec.given_by or {}).items() if name not in changes}
     options["given_by"] = {**origins, **changes.get("given_by", {})}
     for table in ("env", "tags"):
@@ -86,8 +91,10 @@ def resume_steps(
     view = yield from _with_recorded_end(view_run(directory, spec=spec))
     spec = view.spec
     _refuse_while_alive(view)
-    command = _command(spec, view.facts, prompt)
-    _refuse_second_resume(view)
+    session = _session(view.facts) or _resumed_session(directory, spec)
+    command = _command(spec, session, prompt)
+    _refuse_second_resume(view, session)
+    place_again(directory.home, spec, {})  # refused where its worktree is gone
     options = {**_options_of(spec), "resumed_from": spec.id}
     options["stdin"] = "pipe" if spec.wanted.stdin == "pipe" else None
     options["given"] = given
@@ -195,9 +202,9 @@ def _is_recorded_gone(spec: RunSpec, facts: RunFacts) -> bool:
     return facts.vouched
 
 
-def _refuse_second_resume(view: RunView) -> None:
+def _refuse_second_resume(view: RunView, session: str | None) -> None:
     """One run at a time goes on with a session, however often it was resumed."""
-    directory, spec, session = view.directory, view.spec, _session(view.facts)
+    directory, spec = view.directory, view.spec
     origin = _origin(directory, spec)
     for run_id in directory.home.run_ids(active=True):
         try:
@@ -230,11 +237,10 @@ def _origin(directory: RunDirectory, spec: RunSpec) -> str:
     return spec.id
 
 
-def _command(spec: RunSpec, facts: RunFacts, prompt: str | None) -> list[str]:
+def _command(spec: RunSpec, session: str | None, prompt: str | None) -> list[str]:
     from holdfast.agents.loader import load_profile
     from holdfast.agents.resume import resume_command
 
-    session = _session(facts)
     if session is None:
         raise Refused(
             f"no session of {spec.agent} was seen in {spec.name} ({spec.id})",
@@ -242,6 +248,22 @@ def _command(spec: RunSpec, facts: RunFacts, prompt: str | None) -> list[str]:
             run=spec.id,
         )
     return resume_command(load_profile(str(spec.agent)), spec.command, session, prompt)
+
+
+def _resumed_session(directory: RunDirectory, spec: RunSpec) -> str | None:
+    """The session that a run was to go on with, and said nothing of: it could not even start."""
+    before: RunSpec = spec
+    for _ in range(_MOST_RESUMED):
+        if before.resumed_from is None:
+            return None
+        directory = directory.sibling(before.resumed_from)
+        try:
+            before, session = directory.read_spec(), _session(read_facts(directory))
+        except (HoldfastError, OSError):  # it was removed
+            return None
+        if session is not None:
+            return session if before.agent == spec.agent else None
+    return None
 
 
 def _session(facts: RunFacts) -> str | None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
+_LAST_MOMENT_SECONDS = 2.0  # from a shim's last word to its end
+
 
 def start_run(
     home: Home, request: StartRequest, notice: Callable[[str], None]
@@ -53,8 +55,8 @@ def start_run(
             yield from _free_the_name(home, name_claim, request, notice)
             claims = (key_claim, name_claim)
             directory = yield from _make(home, request, waits, claims, notice)
-            yield from start_shim("launch", directory.path)
-            yield from _settle(home, directory)
+            failure = yield from start_shim("launch", directory.path)
+            yield from _settle(home, directory, failure)
             return directory
     finally:
         if key_claim is not None:
@@ -108,8 +110,8 @@ def _go_on(
                 claim.remove()
                 raise
             name_claim.write(directory.id)
-        yield from start_shim("launch", directory.path)
-        yield from _settle(home, directory)
+        failure = yield from start_shim("launch", directory.path)
+        yield from _settle(home, directory, failure)
 
 
 def _had_shim(directory: RunDirectory) -> bool:
@@ -282,10 +284,14 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
-def _settle(home: Home, directory: RunDirectory) -> Steps[None]:
-    """The command runs by now, or failed to: see that it is recorded, and keep house."""
+def _settle(home: Home, directory: RunDirectory, failure: str | None) -> Steps[None]:
+    """The command runs by now, or failed to: see that it is recorded, and keep house.
+
+    `failure`: what the shim said of it, as `start_shim` has it.
+    """
     from holdfast.manage.removal.retention_due import tidy_when_due
 
+    yield from _await_last_moment(directory, failure)
     if not directory.lock_is_held():
         from holdfast.manage.state import read_facts
 
@@ -295,9 +301,18 @@ def _settle(home: Home, directory: RunDirectory) -> Steps[None]:
     yield from tidy_when_due(home)
 
 
+def _await_last_moment(directory: RunDirectory, failure: str | None) -> Steps[None]:
+    """A shim that failed says so before it is gone: the lock that it still holds proves nothing."""
+    if failure != "":
+        from holdfast.manage.stopping import await_release
+
+        yield from await_release(directory, _LAST_MOMENT_SECONDS)
+
+
 def _record_that_it_never_began(directory: RunDirectory) -> Steps[None]:
     """A shim died on the way. Where another can't even leave a note, its launcher has to say it."""
     reason = yield from start_shim("adopt", directory.path)
+    yield from _await_last_moment(directory, reason)
     if not reason:
         return
     from holdfast.run.last_words.crash_note import read_reason

@@ -105,15 +105,23 @@ def _out_of_memory(info: RunInfo) -> str:
 
 
 def over_budget(info: RunInfo) -> str:
-    """`1050 of 1000 tokens (50 over)`: what it came to in the end; empty: within its budget."""
-    reached = (info.budget or {}).get("reached")
+    """`1050 of 1000 tokens (50 over)`: what it came to in the end; empty: within its budget.
+
+    A budget that was raised after it was reached is the one that counts.
+    """
+    budget = info.budget or {}
+    reached = budget.get("reached")
     if reached is None or reached.get("most") is None:
         return ""
     from holdfast.run.usage.budget import in_words, used_of
 
-    limit, seen = str(reached["limit"]), reached.get("used")
+    limit, most, seen = str(reached["limit"]), reached["most"], reached.get("used")
     known = [one for one in (seen, used_of(limit, info.usage or {})) if one is not None]
-    return in_words(limit, max(known), reached["most"]) if known else ""
+    if info.outcome is not Outcome.OVER_BUDGET:
+        most = budget.get(limit)
+        if most is None or (known and max(known) <= most):
+            return ""
+    return in_words(limit, max(known), most) if known else ""
 
 
 def _over_budget(info: RunInfo) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from holdfast.manage.plaintext import LINE_BREAK, home_path, unbroken
 from holdfast.manage.words.reasons import proof, why
 from holdfast.manage.words.status_events import anomalies, happened
@@ -212,8 +214,10 @@ def _worktree(info: RunInfo) -> str:
     worktree = info.worktree
     if worktree is None or not isinstance(worktree.get("path"), str):
         return ""
-    said = (home_path(worktree["path"]), *_included(worktree), *_changes(worktree))
-    return LINE_BREAK.join(said)
+    path = worktree["path"]
+    is_gone = info.placement is None and not os.path.isdir(path)
+    where = f"{home_path(path)}{' (gone)' if is_gone else ''}"
+    return LINE_BREAK.join((where, *_included(worktree), *_changes(worktree)))
 
 
 def _included(worktree: dict[str, Any]) -> Iterator[str]:

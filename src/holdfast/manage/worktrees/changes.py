@@ -154,7 +154,8 @@ def _refuse_removed(worktree: Worktree) -> None:
         repository, branch = worktree.repository, worktree.branch
         raise Failed(
             f"the worktree {worktree.path} is gone",
-            hint=f"what was committed: git -C {repository} diff {worktree.base[:12]} {branch}",
+            hint="what was committed, if its branch is still there: "
+            f"git -C {repository} diff {worktree.base[:12]} {branch}",
             path=worktree.path,
         )
 

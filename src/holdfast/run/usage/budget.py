@@ -62,5 +62,8 @@ def _plain(count: float) -> str:
 
 
 def _dollars(amount: float) -> str:
-    """To four digits: a turn may cost less than a cent."""
-    return f"${amount:.4g}"
+    """To four digits, and to the cent at least: a turn may cost less than a cent."""
+    if abs(amount) >= 1000:
+        return f"${amount:.2f}"
+    digits = f"{amount:.4g}"
+    return f"${amount:.6f}" if "e" in digits else f"${digits}"

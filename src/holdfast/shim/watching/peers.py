@@ -77,12 +77,13 @@ class Peers:
         """How it belongs to the run, or to one inside it; None: it does not."""
         facts = self._supervisor.journal.facts
         recorded = set(facts.named_tree())
-        own = {self._supervisor.directory.id}
-        own.update(one.id for one in self._supervisor.directory.inner_runs())
+        us = self._supervisor.directory
+        inside = {one.id for one in us.inner_runs()}
         environment: dict[str, str] = {}
         for number, one in enumerate(climb(held)):
-            if one.identity.pid == os.getpid():  # below the shim stand its tree, and notices
-                is_notice = environment.get(NOTICE_STAMP) in own
+            if one.identity.pid == os.getpid():  # below the shim stand its tree, and its notices
+                # Who started the run chose its notice. A run inside, and its notice, is the tree's.
+                is_notice = environment.get(NOTICE_STAMP) == us.id
                 return None if is_notice else f"process {held.identity.pid} is below its shim"
             if self._is_known(one.identity, recorded):
                 return f"process {held.identity.pid} is of its tree"
@@ -92,8 +93,10 @@ class Peers:
                 if number == 0:
                     raise  # whether it carries the stamp can't be told
                 environment = {}  # above it: another user's
-            if environment.get(STAMP) in own:
+            if environment.get(STAMP) in {us.id, *inside}:
                 return f"process {one.identity.pid} carries its stamp"
+            if environment.get(NOTICE_STAMP) in inside:
+                return f"process {one.identity.pid} is a notice of a run inside it"
         return None
 
     def _is_known(self, identity: ProcessIdentity, recorded: set[str]) -> bool:
