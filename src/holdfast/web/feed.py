@@ -3,7 +3,8 @@
 The home is read by threads of their own, since a disk may hang. Each message has an id,
 `<nonce>-<n>`: a client that comes back with one gets what followed, nothing lost and nothing twice;
 with one that is not in the ring any more, or is another server's, it gets a new snapshot and how
-many messages it lost, where that is known. A client has a place in the ring and no queue of its own.
+many messages it lost, where that is known. A client has a place in the ring and no queue of its
+own.
 """
 
 from __future__ import annotations
