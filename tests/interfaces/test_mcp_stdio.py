@@ -169,13 +169,14 @@ def test_a_line_that_is_no_message_is_answered_and_the_next_one_served():
     argv = [sys.executable, "-P", "-m", "holdfast", "mcp"]
     pipe = subprocess.PIPE
     with subprocess.Popen(argv, stdin=pipe, stdout=pipe, text=True) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
+        sent, answers = process.stdin, process.stdout
+        assert sent is not None
+        assert answers is not None
 
         def ask(line):
-            process.stdin.write(line + "\n")
-            process.stdin.flush()
-            return json.loads(process.stdout.readline())
+            sent.write(line + "\n")
+            sent.flush()
+            return json.loads(answers.readline())
 
         hello = {"protocolVersion": "2025-06-18", "capabilities": {},
                  "clientInfo": {"name": "test", "version": "1"}}  # fmt: skip
@@ -185,7 +186,7 @@ def test_a_line_that_is_no_message_is_answered_and_the_next_one_served():
             answer = ask(f"\n{line}")
             assert (answer["id"], answer["error"]["code"]) == (request_id, code), line[:80]
         assert ask('{"jsonrpc":"2.0","id":9,"method":"ping"}')["result"] == {}
-        process.stdin.close()
+        sent.close()
         assert process.wait(60) == 0
 
 
