@@ -5,6 +5,7 @@ The server is a process of its own with a home of its own; clients are on loopba
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import json
@@ -151,7 +152,9 @@ async def memory_while_active(server: Server, runs: Runs) -> int:
 
 
 def main() -> int:
-    many = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
+    parser = argparse.ArgumentParser(description="what `holdfast serve` answers, and how fast")
+    parser.add_argument("runs", nargs="?", type=int, default=RUNS, help="ended runs in the home")
+    many: int = parser.parse_args().runs
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as home:
         os.chmod(home, 0o700)
         runs = Runs(home)

@@ -59,6 +59,26 @@ def test_M4_keys_names_and_after_of_others_are_not_told(runs, theirs):
     runs.get("theirs").stop()
 
 
+@pytest.mark.parametrize(
+    ("theirs", "their_key", "ours", "our_key"),
+    [
+        ({"team": "a:b"}, "deploy", {"team": "a"}, "b:deploy"),
+        ({"team": "a,x=b"}, "deploy", {"team": "a", "x": "b"}, "deploy"),
+        ({"team": "a%3ab"}, "deploy", {"team": "a:b"}, "deploy"),
+    ],
+)
+def test_M4_no_key_of_ours_is_one_of_others_whatever_is_in_tags(
+    runs, theirs, their_key, ours, our_key
+):
+    async def play(call, key):
+        return (await call.done("start_run", command=["true"], key=key))["run"]["id"]
+
+    first = beside(lambda call: play(call, their_key), tags=theirs)
+    assert beside(lambda call: play(call, our_key), tags=ours) != first
+    assert beside(lambda call: play(call, their_key), tags=theirs) == first
+    assert len(runs.list()) == 2
+
+
 def test_M4_a_name_of_an_ended_run_of_others_stays_theirs(runs, theirs):
     theirs.stop()
 

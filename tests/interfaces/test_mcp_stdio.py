@@ -150,6 +150,46 @@ def test_M2_a_stop_that_takes_longer_says_that_it_goes_on(runs, monkeypatch):
     assert wait_for("tough", lambda info: info.outcome, why="it goes on by itself") == "stopped"
 
 
+# What is sent, and the id and code of the answer.
+NO_MESSAGES = (
+    (r'{"jsonrpc":"2.0","id":5,"method":"ping","params":{"x":"\ud800"}}', 5, -32700),
+    (r'{"jsonrpc":"2.0","id":"a","method":"ping","params":{"x":"\udc00"}}', "a", -32700),
+    (r'{"jsonrpc":"2.0","id":"\ud800","method":"ping"}', None, -32700),
+    ("nonsense", None, -32700),
+    ("[" * 50_000, None, -32700),
+    ('{"jsonrpc":"2.0","id":6}', 6, -32600),
+    ('{"jsonrpc":"3.0","id":7,"method":"ping"}', 7, -32600),
+    ('{"jsonrpc":"3.0","id":8,"result":{}}', None, -32600),
+    ("[]", None, -32600),
+)
+
+
+@pytest.mark.usefixtures("runs")
+def test_a_line_that_is_no_message_is_answered_and_the_next_one_served():
+    argv = [sys.executable, "-P", "-m", "holdfast", "mcp"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, text=True) as process:
+        sent, answers = process.stdin, process.stdout
+        assert sent is not None
+        assert answers is not None
+
+        def ask(line):
+            sent.write(line + "\n")
+            sent.flush()
+            return json.loads(answers.readline())
+
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {},
+                 "clientInfo": {"name": "test", "version": "1"}}  # fmt: skip
+        first = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}
+        assert ask(json.dumps(first))["id"] == 0
+        for line, request_id, code in NO_MESSAGES:
+            answer = ask(f"\n{line}")
+            assert (answer["id"], answer["error"]["code"]) == (request_id, code), line[:80]
+        assert ask('{"jsonrpc":"2.0","id":9,"method":"ping"}')["result"] == {}
+        sent.close()
+        assert process.wait(60) == 0
+
+
 def test_it_ends_when_its_client_does_and_runs_live_on(runs):
     async def play(call):
         await call.done("start_run", command=["sleep", "600"], name="a")

@@ -50,6 +50,8 @@ def test_A2_denied_with_a_message_that_the_agent_is_told(holdfast, talker, tmp_p
     start_talk(holdfast, talker, *ASK)
     say(holdfast, "ask touch made")
     (question,) = asked()
+    no_text = holdfast("deny", "a", question["id"], "--message", "\udcff", expect=2)
+    assert "message: it is not UTF-8" in no_text.stderr
     holdfast("deny", "a", question["id"], "--message", 'not "here"', expect=0)
     wait_for_output("a", b'refused touch made not "here"')
     assert not (tmp_path / "made").exists()

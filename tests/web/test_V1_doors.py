@@ -128,6 +128,27 @@ def test_V7_read_only_has_no_way_to_act(runs, holdfast):
     assert holdfast("serve", "--read-only", "--allow-start").returncode == 2
 
 
+def test_a_wrong_method_is_told_which_are_right(runs):
+    runs.start(["true"], name="one").wait()
+    has = {
+        "/api/v1/runs": "GET, HEAD, POST",
+        "/api/v1/runs/one": "DELETE, GET, HEAD",
+        "/api/v1/runs/one/stop": "POST",
+        "/api/v1/runs/one/tree": "GET, HEAD",
+        "/metrics": "GET, HEAD",
+        "/": "GET, HEAD",
+        "/static/app.js": "GET, HEAD",
+    }
+    with serving() as served, serving("--read-only") as shows:
+        for path, methods in has.items():
+            refused = httpx.put(f"{served.url[:-1]}{path}", headers=served.bearer)
+            assert (refused.status_code, refused.headers["allow"]) == (405, methods), path
+            error = refused.json()["error"]
+            assert (error["code"], error["hint"]) == ("wrong-method", f"it has {methods}")
+            refused = httpx.put(f"{shows.url[:-1]}{path}", headers=shows.bearer)
+            assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD"), path
+
+
 def test_V8_another_user_can_read_neither_token_nor_socket(runs, tmp_path):
     runs.start(["true"], name="one").wait()
     path = tmp_path / "web.sock"

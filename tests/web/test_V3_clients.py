@@ -130,6 +130,27 @@ def test_V3_followers_are_counted(runs):
         eventually(follows_again)
 
 
+def test_V3_followers_are_counted_when_many_come_at_once(runs):
+    runs.start(["sleep", "300"], name="one")
+    with serving(most_followers=2) as served, contextlib.ExitStack() as stack:
+        dialled = [stack.enter_context(dial(served)) for _ in range(40)]
+        for one in dialled:
+            one.sendall(request(served, "/api/v1/runs/one/output?follow=1"))
+        codes = [one.recv(12)[-3:] for one in dialled]
+        assert (codes.count(b"200"), codes.count(b"503")) == (2, 38)
+
+
+def test_the_answer_to_a_HEAD_of_a_stream_ends(runs):
+    runs.start(["sleep", "300"], name="one")
+    with serving(most_followers=1, most_streams=1) as served:
+        for path in ("/events", "/runs/one/output?follow=1"):
+            for _ in range(2):  # over one connection, and none of them is counted
+                head = served.client.head(path)
+                assert head.status_code == 200
+                assert head.headers["content-type"].startswith("text/event-stream")
+        assert served.get("/health")["schema"] == 1
+
+
 def test_V6_a_log_of_a_gigabyte_opens_at_its_tail(runs):
     runs.start(["true"], name="large").wait()
     path = run_of("large").directory.output_path

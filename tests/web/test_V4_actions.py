@@ -63,7 +63,11 @@ def test_V4_what_runs_code_does_so_when_allowed(runs):
         assert served.client.post("/runs", json={"argv": ["true"], "self": 1}).status_code == 400
         assert served.post("/runs/one/send", text="hello\n")["sent_bytes"] == 6
         assert served.post("/runs/one/send", 400)
-        assert served.post("/runs/one/send", 400, base64="*")
+        for base64 in ("*", "a", "\xe9"):
+            assert served.post("/runs/one/send", 400, base64=base64)["error"]["message"]
+        kind = {"content-type": "application/json"}
+        sent = served.client.post("/runs/one/send", content=b'{"text":"\\ud800"}', headers=kind)
+        assert (sent.status_code, sent.json()["error"]["code"]) == (400, "invalid-option")
         output = run_of("one").directory.output_path
         eventually(lambda: run_of("one").output() == b"hello\n", watching=lambda: [output])
         assert served.client.get("/runs/one/output", params={"since_byte": 2}).content == b"llo\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -213,6 +214,62 @@ def test_V5_a_lost_connection_is_said_and_regained_in_two_tabs(runs, chromium):
                 run_of("second").stop()
                 for tab in (one, two):
                     state_of(tab, "second", "ended: stopped")
+
+
+def test_ages_pass_on_the_page_of_a_run_that_does_nothing(runs, chromium):
+    run = runs.start(["sleep", "300"], name="quiet")
+    seconds = "parseFloat(document.querySelector('#facts').textContent.match(/runs for ([0-9.]+)/)"
+    with serving() as served, opened(chromium, served, f"/run/{run.id}") as tab:
+        tab.until(f"{seconds}?.[1])")
+        tab.page.evaluate("() => { document.querySelector('#tree').firstChild.isSame = true; }")
+        before = tab.page.evaluate(f"() => {seconds}[1])")
+        tab.until(f"{seconds}?.[1]) > value + 8", before)  # read again more than once
+        tab.until("document.querySelector('#tree').firstChild.isSame", [])
+
+
+@pytest.mark.parametrize("by", ["id", "name"])
+def test_the_page_of_a_run_that_is_removed_does_not_call_it_running(runs, chromium, by):
+    run = runs.start(["sleep", "300"], name="one")
+    where = f"/run/{run.id if by == 'id' else 'one'}"
+    with serving() as served, opened(chromium, served, where) as tab:
+        tab.until_text("#title", "running")
+        tab.until_text("#buttons", "Stop")
+        run.stop()
+        tab.until_text("#title", "stopped")
+        run.remove()
+        tab.until_text("#title", "removed")
+        tab.until_text("#said", "This run is removed.")
+        assert "stopped" not in tab.page.inner_text("#title")
+        tab.until("document.querySelector('#buttons').childElementCount === 0")
+        tab.until("document.title === 'one removed - Holdfast'")
+
+
+def test_an_address_that_leads_to_no_run_says_so(runs, chromium):
+    assert runs.list() == []
+    with serving() as served, opened(chromium, served, "/run/nothing") as tab:
+        tab.until_text("#said", "there is no run nothing")
+        tab.page.evaluate("() => { location.hash = '#/run/%'; }")
+        tab.until_text("#said", "can't name a run")
+        tab.page.evaluate("() => { location.hash = '#/'; }")
+        tab.until("document.title === 'Holdfast'")
+
+
+def test_a_server_with_another_token_is_told_and_its_url_opens_in_the_same_tab(runs, chromium):
+    run = runs.start(["sleep", "300"], name="one")
+    with serving() as served, opened(chromium, served, f"/run/{run.id}") as tab:
+        tab.until_text("#title", "running")
+        served.process.terminate()
+        served.process.wait()
+        tab.until_text("#connection.lost", "trying again")
+        (Path(runs.home.path) / "serve.token").unlink()
+        with serving("--port", str(served.port)) as other:
+            assert other.token != served.token
+            tab.until_text("#main", "That is not the token of this server.")
+            tab.until_text("#connection.lost", "Not connected")
+            assert "trying again" not in tab.page.inner_text("#connection")
+            tab.page.evaluate("(value) => { location.href = value; }", other.page)
+            tab.until("document.querySelector('#connection').textContent === 'live'")
+            state_of(tab, "one", "running")
 
 
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}

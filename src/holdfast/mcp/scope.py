@@ -131,11 +131,15 @@ class Scope:
         if options.get("after"):
             within["after"] = [self.find(one) for one in options["after"]]
         if self.tags and options.get("key") is not None:
-            ours = ",".join(f"{key}={value}" for key, value in sorted(self.tags.items()))
-            within["key"] = f"{ours}:{options['key']}"
+            within["key"] = f"{self._written()}:{options['key']}"
         if options.get("name") is not None:
             self.refuse_taken(check_name(options["name"]))
         return within
+
+    def _written(self) -> str:
+        """The tags as a text that no others have, without a colon: what follows one is the key."""
+        pairs = (f"{key}={value}" for key, value in sorted(self.tags.items()))
+        return ",".join(_escaped(pair) for pair in pairs)  # a key has no =
 
     def refuse_taken(self, name: str) -> None:
         """Refused: the name leads to a run of others, about which nothing is said."""
@@ -167,3 +171,9 @@ class Scope:
             except (HoldfastError, OSError):  # of another home: what is above it is not known
                 break
         return found
+
+
+def _escaped(text: str) -> str:
+    for mark in "%,:":  # % first: it is what the others become
+        text = text.replace(mark, f"%{ord(mark):02x}")
+    return text

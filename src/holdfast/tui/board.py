@@ -98,6 +98,10 @@ class Board:
         if self.ids:
             self.marked ^= {self.ids[self.place]}
 
+    def mark_all(self) -> None:
+        """Mark every row that is shown."""
+        self.marked.update(self.ids)
+
     def _notice(self, row: Row) -> None:
         self.name_width = max(self.name_width, len(row.name))
         self.node_width = max(self.node_width, len(row.node))

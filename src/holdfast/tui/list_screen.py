@@ -45,6 +45,7 @@ class ListScreen(ActingScreen):
         Binding("home,g", "first", show=False),
         Binding("end,G", "last", show=False),
         Binding("space", "mark", show=False),
+        Binding("M", "mark_all", show=False),
         Binding("u", "unmark", show=False),
         Binding("slash", "filter", show=False),
         Binding("o", "order", show=False),
@@ -167,6 +168,10 @@ class ListScreen(ActingScreen):
         self.top.board.toggle_mark()
         self.action_move(1)
 
+    def action_mark_all(self) -> None:
+        self.top.board.mark_all()
+        self._moved()
+
     def action_unmark(self) -> None:
         self.top.board.marked.clear()
         self._moved()
@@ -237,13 +242,14 @@ class ListScreen(ActingScreen):
         return [
             ("filter", "/", "show some alone", ""),
             ("order", "o", "sort by a column", ""),
+            ("mark_all", "M", "mark all that are shown", ""),
             ("unmark", "u", "mark none", ""),
             *super().commands(),
         ]
 
     def run_command(self, name: str) -> None:
         own = {"filter": self.action_filter, "order": self.action_order,
-               "unmark": self.action_unmark}  # fmt: skip
+               "mark_all": self.action_mark_all, "unmark": self.action_unmark}  # fmt: skip
         own.get(name, lambda: super(ListScreen, self).run_command(name))()
 
     def action_quit_top(self) -> None:

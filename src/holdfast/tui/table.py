@@ -16,7 +16,7 @@ from holdfast.tui.board import LETTERS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.manage.words.views import Row
-    from holdfast.tui.board import Board
+    from holdfast.tui.board import Board, RowOrder
     from holdfast.tui.trends import Trends
 
     Spans = tuple[tuple[str, str], ...]  # texts, and how each looks
@@ -67,12 +67,13 @@ class PlacedColumn(Record):
     name: str
     room: int
 
-    def head(self, *, with_letters: bool, sorted_by: str | None) -> str:
-        """`AGE(a)` where it has room, a mark at the one that the list is sorted by."""
+    def head(self, *, with_letters: bool, order: RowOrder) -> str:
+        """`AGE(a)` where it has room, a mark at the one that the list is sorted by, and how."""
         if self.name.endswith("~"):
             return " " * self.room
         letter = next((key for key, name in LETTERS.items() if name == self.name), "")
-        mark = "▾" if sorted_by == self.name else ""
+        turned = "▴" if order.is_reversed else "▾"
+        mark = turned if order.column == self.name else ""
         label = f"{self.name}({letter})" if with_letters and letter else self.name
         shown = cut(label + mark, self.room)
         return shown.rjust(self.room) if self.name in NUMBERS else shown.ljust(self.room)
@@ -113,7 +114,7 @@ def fit_columns(room: int, board: Board, *, with_letters: bool) -> list[PlacedCo
 
 def head_line(columns: list[PlacedColumn], board: Board, *, with_letters: bool) -> str:
     """The names of the columns."""
-    heads = (one.head(with_letters=with_letters, sorted_by=board.order.column) for one in columns)
+    heads = (one.head(with_letters=with_letters, order=board.order) for one in columns)
     return " " * _MARGIN + " ".join(heads)
 
 

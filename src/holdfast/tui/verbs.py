@@ -48,6 +48,7 @@ VERBS = {
 OF_LIST = (
     ("up down j k", "move; page up and down, home and end, g and G too"),
     ("space", "mark a run: keys act on all that are marked; u unmarks them"),
+    ("M", "mark all that are shown: / first shows some alone"),
     ("/", "show some alone: text, state:failed, agent:claude, tag:k=v; ! inverts"),
     ("o", "sort by a column's letter; again: turned round; o o: by need"),
     (":", "all commands by name"),

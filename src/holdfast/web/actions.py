@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 
 from holdfast.errors import InvalidOption, Refused, WrongUse
 from holdfast.manage.aio import AsyncRuns, run_steps_async
@@ -192,10 +191,14 @@ class Actions:
 
 def _bytes(given: Json) -> bytes:
     if "text" in given:
-        return str(given["text"]).encode("utf-8", "surrogateescape")
+        try:
+            return str(given["text"]).encode()
+        except UnicodeEncodeError:
+            what = "text: it has a lone surrogate, which no text has"
+            raise InvalidOption(what, hint="base64 sends any bytes", option="text") from None
     try:
         return base64.b64decode(given["base64"], validate=True)
-    except binascii.Error:
+    except ValueError:  # binascii.Error is one
         raise InvalidOption("base64: it is not", option="base64") from None
 
 

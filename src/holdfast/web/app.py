@@ -13,7 +13,7 @@ import os
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.routing import Mount, Route
+from starlette.routing import Match, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from holdfast.errors import HoldfastError
@@ -23,7 +23,7 @@ from holdfast.web.actions import ACTIONS, ANSWERS, Actions
 from holdfast.web.asked import AskedQuery, read_document
 from holdfast.web.askers import CONNECTION
 from holdfast.web.feed import EventFeed
-from holdfast.web.guard import Guard
+from holdfast.web.guard import READING, Guard
 from holdfast.web.openapi import openapi
 from holdfast.web.outputs import Outputs
 from holdfast.web.reads import SELECTORS, Reads
@@ -33,7 +33,7 @@ from holdfast.web.streams import OpenStreams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from typing import Any, Protocol
 
     from starlette.requests import Request
@@ -57,16 +57,16 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 def make_app(settings: ServeSettings, mounts: Mapping[str, MountedApp] | None = None) -> Guard:
     """The whole application. `mounts`: further ones, by their path."""
     routes = _Routes(settings)
+    api = [*routes.api(), Route("/metrics", routes.metrics), Route("/", routes.page)]
     app = Starlette(
         routes=[
-            *routes.api(),
+            *api,
             *(Mount(path, app=below) for path, below in (mounts or {}).items()),
-            Route("/metrics", routes.metrics),
-            Route("/", routes.page),
             Mount("/static", app=StaticFiles(directory=STATIC)),
         ],
         lifespan=routes.lifespan,
         exception_handlers={
+            405: _wrong_method(api),
             HTTPException: _http_error,
             HoldfastError: _error,
             Exception: _error,
@@ -77,10 +77,24 @@ def make_app(settings: ServeSettings, mounts: Mapping[str, MountedApp] | None = 
 
 async def _http_error(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    said = {404: ("not-found", "there is nothing at this path"), 405: ("wrong-method", "not so")}
+    said = {404: ("not-found", "there is nothing at this path")}
     shown = refuse(status, *said.get(status, ("wrong-use", "this can't be done")))
     shown.headers.update(getattr(error, "headers", None) or {})
     return shown
+
+
+def _wrong_method(routes: Sequence[Route]) -> Callable[[Request, Exception], Any]:
+    """Says which methods a path has: several routes may share one."""
+
+    async def refused(request: Request, _: Exception) -> Response:
+        here = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+        known = sorted({name for route in here for name in route.methods or ()}) or [*READING]
+        what, hint = f"this path has no {request.method[:20]}", f"it has {', '.join(known)}"
+        shown = refuse(405, "wrong-method", what, hint)
+        shown.headers["allow"] = ", ".join(known)
+        return shown
+
+    return refused
 
 
 async def _error(_: Request, error: Exception) -> Response:

@@ -3,7 +3,8 @@
 The home is read by threads of their own, since a disk may hang. Each message has an id,
 `<nonce>-<n>`: a client that comes back with one gets what followed, nothing lost and nothing twice;
 with one that is not in the ring any more, or is another server's, it gets a new snapshot and how
-many messages it lost. A client has a place in the ring and no queue of its own.
+many messages it lost, where that is known. A client has a place in the ring and no queue of its
+own.
 """
 
 from __future__ import annotations
@@ -190,14 +191,19 @@ class EventFeed:
                 except TimeoutError:
                     yield b": still here\n\n"
 
-    def _place_of(self, last_id: str | None) -> tuple[int | None, int]:
-        """The number to go on after; None: a snapshot is due, after so many that are lost."""
-        nonce, _, number = (last_id or "").partition("-")
-        if nonce != self.nonce or not number.isascii() or not number.isdigit():
+    def _place_of(self, last_id: str | None) -> tuple[int | None, int | None]:
+        """The number to go on after; None: a snapshot is due, after so many that are lost.
+
+        How many another server's client lost is not known.
+        """
+        if not last_id:
             return None, 0
+        nonce, _, number = last_id.partition("-")
+        if nonce != self.nonce or not number.isascii() or not number.isdigit():
+            return None, None
         at = int(number[:18])
         if at > self._last:
-            return None, 0
+            return None, None
         return (at, 0) if self._after(at) is not None else (None, self._last - at)
 
     def _after(self, at: int) -> list[FeedMessage] | None:
@@ -208,7 +214,7 @@ class EventFeed:
         start = len(self._ring) - behind
         return [self._ring[place] for place in range(start, min(start + 64, len(self._ring)))]
 
-    def _snapshot(self, lost: int) -> bytes:
+    def _snapshot(self, lost: int | None) -> bytes:
         document = {"schema": 1, "rows": self.rows(), **self._standing, "lost": lost}
         return sse("snapshot", json_bytes(document), f"{self.nonce}-{self._last}")
 

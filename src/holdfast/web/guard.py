@@ -106,7 +106,9 @@ class Guard:
             answer.headers["www-authenticate"] = 'Bearer realm="holdfast"'
             return answer
         if request.method not in READING and self._settings.is_read_only:
-            return refuse(405, "read-only", "this server only shows", "serve without --read-only")
+            answer = refuse(405, "read-only", "this server only shows", "serve without --read-only")
+            answer.headers["allow"] = ", ".join(READING)
+            return answer
         return None
 
     def _is_our_host(self, host: str) -> bool:

@@ -11,7 +11,10 @@ from holdfast.errors import Unavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from starlette.types import Receive, Scope, Send
 
     from holdfast.web.settings import ServeSettings
 
@@ -27,19 +30,34 @@ class OpenStreams:
         """A stream of server-sent events; Unavailable when there are too many."""
         if self._open.total() >= self._settings.most_streams or self._open[about] >= most:
             raise Unavailable("too many clients follow this", hint="close some pages")
-        return StreamingResponse(
-            self._counted(about, parts),
-            media_type="text/event-stream",
-            headers={"x-accel-buffering": "no"},
-        )
+        return _CountedStream(lambda: self._counted(about), parts)
 
-    async def _counted(self, about: str, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    @contextlib.contextmanager
+    def _counted(self, about: str) -> Iterator[None]:
         self._open[about] += 1
         try:
-            async with contextlib.aclosing(parts) as each:  # type: ignore[type-var]
-                async for part in each:
-                    yield part
+            yield
         finally:
             self._open[about] -= 1
             if not self._open[about]:
                 del self._open[about]
+
+
+class _CountedStream(StreamingResponse):
+    """Counts from the moment in which it was allowed: many requests may come in at once."""
+
+    def __init__(
+        self, counted: Callable[[], AbstractContextManager[None]], parts: AsyncIterator[bytes]
+    ) -> None:
+        super().__init__(parts, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+        self._counted = counted
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "HEAD":  # its answer ends with the head
+            head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+            await send(head)
+            await send({"type": "http.response.body", "body": b""})
+            return
+        with self._counted():
+            async with contextlib.aclosing(self.body_iterator):  # type: ignore[type-var]
+                await super().__call__(scope, receive, send)

@@ -5,10 +5,13 @@ const KEY = "holdfast.token";
 const SILENT_MS = 25000; // the server says something every 10 s
 const RETRY_MS = [300, 1000, 2000, 5000];
 
-const given = new URLSearchParams(location.hash.replace(/^#/, "")).get("token");
-if (given) {
-  sessionStorage.setItem(KEY, given);
+/** Keeps the token of an address such as `#token=...`; whether there was one. */
+export function takeToken() {
+  const given = new URLSearchParams(location.hash.replace(/^#/, "")).get("token");
+  if (!given) return false;
+  setToken(given);
   history.replaceState(null, "", `${location.pathname}#/`);
+  return true;
 }
 
 export function token() {
@@ -65,9 +68,10 @@ export async function remove(path) {
 }
 
 /**
- * Follows server-sent events until `signal` is aborted; comes back after a lost connection.
+ * Follows server-sent events until `signal` is aborted; comes back after a lost connection. What the
+ * server refuses is not asked again: `refused` is told, and that was all.
  * @param {() => string} path asked at each connection
- * @param {{message: (kind: string, data: any) => void, open?: () => void, lost?: (why: string) => void}} on
+ * @param {{message: (kind: string, data: any) => void, open?: () => void, lost: (why: string) => void, refused: (error: Refusal) => void}} on
  * @param {AbortSignal} signal
  */
 export async function follow(path, on, signal) {
@@ -103,11 +107,14 @@ export async function follow(path, on, signal) {
           if (message.event) on.message(message.event, message.data);
         }
       }
-      if (!signal.aborted) on.lost?.("the server ended the connection");
+      if (!signal.aborted) on.lost("the server ended the connection");
     } catch (error) {
       if (signal.aborted) return;
-      on.lost?.(error instanceof Refusal ? error.message : "the server can't be reached");
-      if (error instanceof Refusal && error.status !== 503) return;
+      if (error instanceof Refusal && error.status !== 503) {
+        on.refused(error);
+        return;
+      }
+      on.lost(error instanceof Refusal ? error.message : "the server can't be reached");
     } finally {
       clearTimeout(timer);
       signal.removeEventListener("abort", stop);

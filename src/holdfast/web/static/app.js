@@ -1,11 +1,12 @@
 // Which page is open; the one stream of changes; the keys.
 
-import { follow, get, setToken, token } from "./api.js";
+import { follow, get, setToken, takeToken, token } from "./api.js";
 import { h, show } from "./dom.js";
 import * as list from "./list.js";
 import { open as openRun } from "./run.js";
 import { openQueues, openUsage } from "./tables.js";
 
+const WRONG_TOKEN = "That is not the token of this server. Open the URL that it printed, or paste its token.";
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const connection = /** @type {HTMLElement} */ (document.getElementById("connection"));
 let health = { read_only: true, may_start: false };
@@ -13,6 +14,7 @@ let health = { read_only: true, may_start: false };
 let close = () => {};
 /** @type {((kind: string, data: any) => void) | null} */
 let takes = null;
+let isOpen = true; // no more once the server does not know our token
 
 /** @param {string} why */
 function askForToken(why) {
@@ -22,12 +24,21 @@ function askForToken(why) {
       h("label", { for: "token" }, "Token "), field, " ", h("button", {}, "Open")));
 }
 
+/** @param {string} text of an address, which anybody may have typed */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 function route() {
   close();
   takes = null;
   const [, page, id] = location.hash.split("/");
   if (page === "run" && id) {
-    const run = openRun(main, decodeURIComponent(id), health);
+    const run = openRun(main, decoded(id), health);
     close = run.close;
     takes = run.take;
   } else if (page === "queues") close = openQueues(main);
@@ -69,16 +80,24 @@ async function start() {
   try {
     health = await get("health");
   } catch (error) {
-    if (error.status === 401) { askForToken("That is not the token of this server."); return; }
+    if (error.status === 401) { askForToken(WRONG_TOKEN); return; }
     tell(`Not connected: ${error.message}`, true);
     setTimeout(start, 2000);
     return;
   }
-  addEventListener("hashchange", () => { if (location.hash.startsWith("#/") || !location.hash) { route(); main.focus(); } });
+  addEventListener("hashchange", () => { if (isOpen && (location.hash.startsWith("#/") || !location.hash)) { route(); main.focus(); } });
   route();
   follow(() => "events", {
     open: () => tell(health.read_only ? "live, read-only" : "live", false),
     lost: (why) => tell(`Connection lost: ${why}. What is shown is old; trying again.`, true),
+    refused: (error) => {
+      tell(`Not connected: ${error.message}. What is shown is old; load the page again.`, true);
+      if (error.status !== 401) return;
+      isOpen = false;
+      close();
+      takes = null;
+      askForToken(WRONG_TOKEN);
+    },
     message: (kind, data) => {
       if (kind !== "fact") list.take(kind, data);
       if (kind === "snapshot" && data.lost) tell(`live; ${data.lost} messages were missed`, false);
@@ -87,4 +106,6 @@ async function start() {
   }, new AbortController().signal);
 }
 
+takeToken();
+addEventListener("hashchange", () => { if (takeToken()) location.reload(); }); // opened in this tab again
 start();

@@ -62,7 +62,7 @@ export function logOf(run, signal) {
     bottom.hidden = true;
     hits.replaceChildren();
     const from = () => `${state.at < 0 ? `tail=${TAIL}` : `since_byte=${state.at}`}&follow=1${state.isPretty && !state.isStderr ? "&pretty=1" : ""}`;
-    follow(() => address(from()), { message, lost: (why) => tell(`Connection lost: ${why}. Trying again.`), open: () => tell("") }, own.signal);
+    follow(() => address(from()), { message, lost: (why) => tell(`Connection lost: ${why}. Trying again.`), refused: (error) => tell(`Not followed: ${error.message}.`), open: () => tell("") }, own.signal);
   }
 
   /** @param {string} kind @param {any} data */
@@ -75,7 +75,7 @@ export function logOf(run, signal) {
     if (data.was_truncated) clear();
     state.skipped += data.skipped_bytes;
     const bytes = data.base64 === undefined ? null : Uint8Array.from(atob(data.base64), (one) => one.charCodeAt(0));
-    const piece = bytes ? decoder.decode(bytes, { stream: true }) : data.text;
+    const piece = bytes ? decoder.decode(bytes, { stream: true }) : decoder.decode() + data.text;
     state.at = data.at_byte + data.length;
     pending += piece;
     due();
@@ -143,7 +143,13 @@ export function logOf(run, signal) {
   async function goTo(byte) {
     stream?.abort();
     clear();
-    const piece = await text(address(`since_byte=${byte}&limit=${PIECE}`));
+    let piece = "";
+    try {
+      piece = await text(address(`since_byte=${byte}&limit=${PIECE}`));
+    } catch (error) {
+      tell(String(error.message));
+      return;
+    }
     output.insertBefore(h("span", {}, ...ansi.nodes(piece.replace(/\r+\n/g, "\n"))), lastLine);
     output.scrollTop = 0;
     bottom.hidden = false;

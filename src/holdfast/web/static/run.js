@@ -2,7 +2,7 @@
 
 import { get, post, remove } from "./api.js";
 import { charts } from "./chart.js";
-import { h, show } from "./dom.js";
+import { h, plain, show } from "./dom.js";
 import { logOf } from "./log.js";
 
 const CHART_MS = 5000;
@@ -33,17 +33,31 @@ export function open(main, id, health) {
     isDue = false;
     try {
       const found = await get(path);
+      if (over.signal.aborted) return;
       const isFirst = run === null;
       run = found;
       draw();
       if (isFirst) { show(parts.log, logOf(run, over.signal)); if (run.pty) screen(); }
     } catch (error) {
-      if (error.status === 404) { say("This run is removed."); parts.buttons.replaceChildren(); over.abort(); }
-      else if (!over.signal.aborted) say(error.message, error.hint);
+      if (over.signal.aborted) return;
+      if (error.status === 404) gone(error.message);
+      else say(error.message, error.hint);
     } finally {
       isReading = false;
       if (isDue && !over.signal.aborted) soon();
     }
+  }
+
+  /** @param {string} why */
+  function gone(why) {
+    over.abort();
+    clearInterval(rereading);
+    parts.asked.replaceChildren();
+    parts.buttons.replaceChildren();
+    if (run === null) { say(why); return; }
+    show(parts.title, `${run.name ?? ""} (${run.id})  removed`);
+    document.title = `${run.name ?? run.id} removed - Holdfast`;
+    say("This run is removed. What is below is as it was seen last.");
   }
 
   function soon() {
@@ -54,12 +68,27 @@ export function open(main, id, health) {
   function draw() {
     show(parts.title, run.shown.headline);
     document.title = `${run.name ?? run.id} ${run.state} - Holdfast`;
-    show(parts.facts, ...run.shown.lines.flatMap(([label, text]) => [h("dt", {}, label), h("dd", {}, text)]));
-    show(parts.tree, ...run.shown.tree.flatMap(([head, verdict, tail]) => [h("span", {}, head), h("span", { class: `verdict ${verdict}` }, verdict), h("span", {}, ` ${tail}`), document.createTextNode("\n")]));
+    drawFacts();
+    const tree = JSON.stringify(run.shown.tree);
+    if (parts.tree.dataset.key !== tree) show(parts.tree, ...run.shown.tree.flatMap(([head, verdict, tail]) => [h("span", {}, head), h("span", { class: `verdict ${verdict}` }, verdict), h("span", {}, ` ${tail}`), document.createTextNode("\n")]));
+    parts.tree.dataset.key = tree;
     drawQuestion();
     drawButtons();
     parts.result.hidden = run.result === null;
     if (run.result) show(parts.result, h("h2", {}, "Result"), h("pre", { id: "result", tabindex: "0" }, ...String(run.result.text ?? "").split(/(\n)/).map((one) => (one === "\n" ? document.createTextNode("\n") : one))));
+  }
+
+  /** Only what changed: what somebody has selected stays so. */
+  function drawFacts() {
+    const lines = run.shown.lines;
+    const labels = JSON.stringify(lines.map(([label]) => label));
+    if (parts.facts.dataset.labels !== labels) {
+      parts.facts.dataset.labels = labels;
+      show(parts.facts, ...lines.flatMap(([label, text]) => [h("dt", {}, label), h("dd", {}, text)]));
+      return;
+    }
+    const shown = parts.facts.querySelectorAll("dd");
+    lines.forEach(([, text], place) => { if (shown[place].textContent !== plain(text)) show(shown[place], text); });
   }
 
   /** @param {string} text @param {string} [hint] */
@@ -193,11 +222,14 @@ export function open(main, id, health) {
   look();
   drawCharts();
   const every = setInterval(drawCharts, CHART_MS);
+  // Ages and times pass although nothing happens: they are in the server's words.
+  const rereading = setInterval(() => { if (!document.hidden && run && run.state !== "ended") look(); }, CHART_MS);
   return {
-    close() { over.abort(); clearInterval(every); clearTimeout(timer); document.title = "Holdfast"; },
+    close() { over.abort(); clearInterval(every); clearInterval(rereading); clearTimeout(timer); document.title = "Holdfast"; },
     /** @param {string} kind @param {any} data */
     take(kind, data) {
-      const isAbout = kind === "snapshot" || (kind === "fact" ? data.run === id : data.rows.some((/** @type {any} */ row) => row.id === id) || data.gone.includes(id));
+      const known = run?.id ?? id; // it may have been opened by its name
+      const isAbout = kind === "snapshot" || (kind === "fact" ? data.run === known : data.rows.some((/** @type {any} */ row) => row.id === known) || data.gone.includes(known));
       if (isAbout) soon();
     },
   };
