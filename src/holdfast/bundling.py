@@ -1,4 +1,4 @@
-"""Makes the bundle: the code of all that a start or `ls` loads, in one file that `importing.py` reads.
+"""Makes the bundle: the code that a start or `ls` loads, in one file that `importing.py` reads.
 
 It lies beside the compiled files of the package and is made as they are, by the first who may write
 there; `python -m holdfast.bundling` makes it too, for packages that their users may not write to.
