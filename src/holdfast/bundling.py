@@ -65,7 +65,6 @@ OF_THE_SHIM = {
     "holdfast.shim.succession": (),
     "holdfast.shim.ending": (),
 }
-GROUPS = (OF_EVERY_COMMAND, OF_A_LIST, OF_BOTH, OF_THE_LAUNCHER, OF_THE_SHIM)
 
 
 def main(stamp: str | None = None) -> None:
@@ -160,15 +159,16 @@ class _Recorder:
     def find_spec(self, fullname: str, *_where: object) -> ModuleSpec | None:
         """As without it."""
         spec = importing.CompiledFinder.find_spec(fullname)
-        if spec is None or spec.loader is None:
+        loader = None if spec is None else spec.loader
+        if not isinstance(loader, importing.CompiledLoader):
             return spec
-        run = spec.loader.exec_module
+        run = loader.exec_module
 
         def run_and_note(module: ModuleType) -> None:
             run(module)
             self._done.append((fullname, hasattr(module, "__path__")))
 
-        spec.loader.exec_module = run_and_note  # type: ignore[method-assign]
+        loader.exec_module = run_and_note  # type: ignore[method-assign]
         return spec
 
 
