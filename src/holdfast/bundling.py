@@ -1,4 +1,4 @@
-"""Makes the bundle: the code of all that a start loads, in one file that `importing.py` reads.
+"""Makes the bundle: the code that a start or `ls` loads, in one file that `importing.py` reads.
 
 It lies beside the compiled files of the package and is made as they are, by the first who may write
 there; `python -m holdfast.bundling` makes it too, for packages that their users may not write to.
@@ -22,16 +22,25 @@ from holdfast import importing
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _frozen_importlib import ModuleSpec
+    from collections.abc import Mapping
     from types import ModuleType
 
     from holdfast.importing import Bundled, Places
+
+    Groups = dict[str, list[tuple[str, bool]]]
 
 _MOST_BYTES = 100_000  # malloc maps what is larger than 128 kB
 
 # Key: what is loaded with it, beyond what it imports, since it is needed next. What is a key itself
 # is asked for before the others.
-OF_BOTH = {
+OF_EVERY_COMMAND = {
     "holdfast.cli.arguments.fast_args": ("holdfast.cli.text.streams", "holdfast.errors"),
+}
+OF_A_LIST = {
+    "holdfast.cli.ls": (),
+    "holdfast.manage.reading.digests": (),
+}
+OF_BOTH = {
     "holdfast.cli.run": (
         "holdfast.manage.starting.launch",
         "holdfast.process.identity",
@@ -104,20 +113,28 @@ def _pieces(group: list[Bundled]) -> list[bytes]:
     return [*_pieces(group[:middle]), *_pieces(group[middle:])]
 
 
-def _groups() -> dict[str, list[tuple[str, bool]]]:
+def _groups() -> Groups:
     """The modules of each group, in their order: name, and whether it is a package."""
     recorder = _Recorder()
     importing.groups.clear()  # what is in the bundle that is there is not imported
     sys.meta_path.insert(0, recorder)
-    groups = {key: recorder.record(key, more) for key, more in OF_BOTH.items()}
+    groups = recorder.record_all(OF_EVERY_COMMAND)
+    groups |= _recorded_apart(recorder, OF_A_LIST)
+    groups |= recorder.record_all(OF_BOTH)
+    groups |= _recorded_apart(recorder, OF_THE_LAUNCHER)
+    groups |= _recorded_apart(recorder, OF_THE_SHIM)
+    return groups
+
+
+def _recorded_apart(recorder: _Recorder, wanted: Mapping[str, tuple[str, ...]]) -> Groups:
+    """What one process loads: another starts from what was loaded before."""
     before = dict(sys.modules)
-    for process in (OF_THE_LAUNCHER, OF_THE_SHIM):
-        groups |= {key: recorder.record(key, more) for key, more in process.items()}
-        for name in sys.modules.keys() - before.keys():
-            del sys.modules[name]
-            parent, _, own_name = name.rpartition(".")
-            if parent in before:
-                delattr(before[parent], own_name)
+    groups = recorder.record_all(wanted)
+    for name in sys.modules.keys() - before.keys():
+        del sys.modules[name]
+        parent, _, own_name = name.rpartition(".")
+        if parent in before:
+            delattr(before[parent], own_name)
     return groups
 
 
@@ -127,7 +144,11 @@ class _Recorder:
     def __init__(self) -> None:
         self._done: list[tuple[str, bool]] = []
 
-    def record(self, key: str, more: tuple[str, ...]) -> list[tuple[str, bool]]:
+    def record_all(self, wanted: Mapping[str, tuple[str, ...]]) -> Groups:
+        """One group for each key."""
+        return {key: self._record(key, more) for key, more in wanted.items()}
+
+    def _record(self, key: str, more: tuple[str, ...]) -> list[tuple[str, bool]]:
         """What importing these came to; the key is the last."""
         self._done = []
         for name in (*more, key):
@@ -138,15 +159,16 @@ class _Recorder:
     def find_spec(self, fullname: str, *_where: object) -> ModuleSpec | None:
         """As without it."""
         spec = importing.CompiledFinder.find_spec(fullname)
-        if spec is None or spec.loader is None:
+        loader = None if spec is None else spec.loader
+        if not isinstance(loader, importing.CompiledLoader):
             return spec
-        run = spec.loader.exec_module
+        run = loader.exec_module
 
         def run_and_note(module: ModuleType) -> None:
             run(module)
             self._done.append((fullname, hasattr(module, "__path__")))
 
-        spec.loader.exec_module = run_and_note  # type: ignore[method-assign]
+        loader.exec_module = run_and_note  # type: ignore[method-assign]
         return spec
 
 

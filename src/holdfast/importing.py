@@ -12,8 +12,8 @@ program that uses the library keeps its importers as they are.
 import posix
 import sys
 from _frozen_importlib import ModuleSpec
-from _frozen_importlib_external import MAGIC_NUMBER, SourceFileLoader
-from _imp import _fix_co_filename  # type: ignore[attr-defined]
+from _frozen_importlib_external import MAGIC_NUMBER, ExtensionFileLoader, SourceFileLoader
+from _imp import _fix_co_filename, extension_suffixes  # type: ignore[attr-defined]
 from marshal import loads
 
 TYPE_CHECKING = False
@@ -36,6 +36,12 @@ _TYPED = (f"{_PACKAGE}.options", f"{_PACKAGE}.run.spec")
 
 BUNDLE = f"{ROOT}/__pycache__/start.{sys.implementation.cache_tag}.bundle"
 BUNDLE_HEAD = MAGIC_NUMBER + b"HFB1"
+# Of the standard library, what starts, shims and lists load that may be a file of its own.
+_EXTENSIONS = ("_ctypes", "_heapq", "_json", "_sha256", "_socket", "fcntl", "resource", "select")
+_EXTENSIONS_PATH = "{}/{}/python{}.{}/lib-dynload".format(
+    sys.base_exec_prefix, sys.platlibdir, *sys.version_info[:2]
+)
+
 STAMP_BYTES = 16  # random: the same in the index of a bundle and before each piece
 INDEX_BYTES = 4096
 
@@ -119,11 +125,13 @@ def _contents(path: str, length: int = _MOST_BYTES, offset: int = 0) -> bytes:
 
 
 class CompiledFinder:
-    """Finds the modules of this package."""
+    """Finds the modules of this package, and some of the standard library."""
 
     @staticmethod
     def find_spec(fullname: str, *_where: object) -> "ModuleSpec | None":
         """None: of another package, or not where it should be."""
+        if fullname in _EXTENSIONS:
+            return _extension_spec(fullname)
         package, _, inside = fullname.partition(".")
         if package != _PACKAGE or not inside:
             return None
@@ -148,6 +156,20 @@ class CompiledFinder:
         if is_package:
             spec.submodule_search_locations = [folder]
         return spec
+
+
+def _extension_spec(name: str) -> "ModuleSpec | None":
+    """Where an interpreter has its extensions. Python would list each directory of its path."""
+    path = f"{_EXTENSIONS_PATH}/{name}{extension_suffixes()[0]}"
+    if name in sys.builtin_module_names:
+        return None
+    try:
+        posix.stat(path)
+    except OSError:
+        return None
+    spec = ModuleSpec(name, ExtensionFileLoader(name, path), origin=path)
+    spec.has_location = True
+    return spec
 
 
 def stamp_of(found: "posix.stat_result") -> int:

@@ -44,6 +44,21 @@ def _script(tmp_path: Path, text: str, mode: int = 0o755) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("runs")
+def test_L1_no_signal_is_ignored_or_blocked_whatever_the_launcher_was_started_with():
+    internal = 0b11 << 31  # 32 and 33 are the C library's own
+    quiet = "import os, signal, sys\n"
+    quiet += "for n in signal.valid_signals() - {9, 19, 32, 33}: signal.signal(n, signal.SIG_IGN)\n"
+    quiet += "signal.pthread_sigmask(signal.SIG_BLOCK, [10, 15])\n"
+    quiet += "os.execv(sys.executable, [sys.executable, '-m', 'holdfast', *sys.argv[1:]])"
+    words = ["run", "-n", "a", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"]
+    subprocess.run([sys.executable, "-c", quiet, *words], check=True, timeout=60)
+    ended("a")
+    said = Path(run_of("a").directory.output_path).read_text().splitlines()
+    masks = {line.partition(":")[0]: int(line.split()[1], 16) & ~internal for line in said}
+    assert masks == {"SigBlk": 0, "SigIgn": 0}
+
+
 @pytest.mark.parametrize(
     ("words", "code", "why"),
     [

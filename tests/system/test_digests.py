@@ -12,12 +12,14 @@ import pytest
 from holdfast.manage.info import examine_run
 from holdfast.manage.overview import Overview
 from holdfast.manage.reading.digests import Digests
+from holdfast.manage.words.views import NO_FIGURES, row_of
 from holdfast.run.facts import State
 from tests.support.recovering import kill_shim
 from tests.support.running import loaded_shim, run_of, wait_for, wait_for_output
 from tests.support.waiting import eventually
 
 MOVING = ("duration_seconds", "now")
+NOT_LISTED = ("attempts", "shim", "workload", "wrappers")
 
 
 @pytest.fixture
@@ -53,9 +55,9 @@ def test_a_run_is_given_as_if_it_was_read(home):
     info, was_read = _listed(home)
     read, _ = examine_run(run_of("one").directory, closely=False)
     assert not was_read
-    assert _without(info, *MOVING) == _without(read, *MOVING)
-    assert type(info) is type(read)
-    assert type(info.workload) is type(read.workload)
+    assert _without(info, *MOVING, *NOT_LISTED) == _without(read, *MOVING, *NOT_LISTED)
+    assert (type(info), info.attempts, info.wrappers) == (type(read), [], [])
+    assert row_of(info).replace(figures=NO_FIGURES) == row_of(read).replace(figures=NO_FIGURES)
     assert info.state is State.RUNNING
     assert info.duration_seconds is not None
     assert read.duration_seconds is not None
@@ -97,9 +99,11 @@ SPOILT: dict[str, Callable[[Path, str], object]] = {
     "cut": lambda path, text: path.write_text(text[: len(text) // 2]),
     "other": lambda path, _: path.write_text("[1]"),
     "boot": lambda path, text: path.write_text(text.replace('"boot_id":"', '"boot_id":"x', 1)),
-    "version": lambda path, text: path.write_text(text.replace('"version":1', '"version":0', 1)),
-    "field": lambda path, text: path.write_text(text.replace('"wanted":{', '"wanted":7,"x":{')),
-    "word": lambda path, text: path.write_text(text.replace('"state":"running"', '"state":"x"')),
+    "version": lambda path, text: path.write_text(text.replace('"version":2', '"version":1', 1)),
+    "field": lambda path, text: path.write_text(text.replace('"pty":', '"x":')),
+    "options": lambda path, text: path.write_text(text.replace('"wanted":[{', '"wanted":[7,{')),
+    "place": lambda path, text: path.write_text(text.replace('"wanted":0', '"wanted":1')),
+    "no list": lambda path, text: path.write_text(text.replace('"wanted":[', '"wanted":7,"x":[')),
     "gone": lambda path, _: path.unlink(),
     "fifo": lambda path, _: _replace(path, os.mkfifo),
     "link": lambda path, _: _replace(path, lambda path: path.symlink_to("/etc/passwd")),
@@ -121,7 +125,26 @@ def test_a_file_that_is_not_sound_is_gone_round_and_made_anew(home):
         info, was_read = _listed(home)
         assert (was_read, info.name, info.state) == (True, "one", State.RUNNING), how
     _settle(home)
-    assert json.loads(path.read_text())["version"] == 1
+    assert json.loads(path.read_text())["version"] == 2
+
+
+def test_options_that_runs_share_are_kept_once_and_those_of_no_run_go(home, holdfast):
+    _settle(home)
+    path = Path(home.digests_path)
+    document = json.loads(path.read_text())
+    (run_id,) = document["runs"]
+    others = {"timeout_seconds": 5.0}
+    document["wanted"].insert(0, others)
+    document["runs"][run_id]["wanted"] = 1
+    document["runs"]["0" * 20] = {**document["runs"][run_id], "wanted": 0}
+    path.write_text(json.dumps(document))
+    info, was_read = _listed(home)
+    assert (was_read, info.wanted["timeout_seconds"]) == (False, 3600)
+    holdfast("adjust", "one", "--timeout", "2h", expect=0)
+    _listed(home)
+    stored = json.loads(path.read_text())
+    assert [one["timeout_seconds"] for one in stored["wanted"]] == [7200]
+    assert [one["wanted"] for one in stored["runs"].values()] == [0]
 
 
 def test_a_home_that_can_not_be_written_is_listed(home):

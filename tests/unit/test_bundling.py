@@ -13,12 +13,19 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.bundling import OF_BOTH, OF_THE_LAUNCHER, OF_THE_SHIM
+from holdfast.bundling import (
+    OF_A_LIST,
+    OF_BOTH,
+    OF_EVERY_COMMAND,
+    OF_THE_LAUNCHER,
+    OF_THE_SHIM,
+)
 from tests.support.waiting import eventually
 
 KEYS = (
     "cli.arguments.fast_args",
     "cli.run",
+    "cli.ls",
     "manage.runs",
     "shim.main",
     "shim.attempt",
@@ -107,7 +114,8 @@ def test_what_comes_out_of_the_bundle_is_what_python_makes_of_the_sources(packag
 
 def test_each_group_can_be_loaded_without_the_others(bundled):
     load = "import sys, holdfast.importing; print(__import__(sys.argv[1], fromlist=['x']).__name__)"
-    for key in [*OF_BOTH, *OF_THE_LAUNCHER, *OF_THE_SHIM]:
+    of_commands = (*OF_EVERY_COMMAND, *OF_A_LIST)
+    for key in (*of_commands, *OF_BOTH, *OF_THE_LAUNCHER, *OF_THE_SHIM):
         assert _python(bundled, "-c", load, key).stdout == f"{key}\n"
 
 

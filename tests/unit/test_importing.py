@@ -179,3 +179,34 @@ def test_what_only_people_read_is_given_back_of_what_is_loaded_and_of_what_follo
         assert done.stdout.splitlines() == ["None None {} {} {} {} {} None 3 2 1 Kind 7"] * 2 + [
             "one"
         ]
+
+
+SHOW_EXTENSIONS = """
+import json, sys
+if sys.argv[1] == "ours":
+    import holdfast.importing
+names = sys.argv[2:]
+modules = [__import__(name) for name in names]
+print(json.dumps([[getattr(one, "__file__", None), one.__spec__.origin] for one in modules]))
+"""
+
+
+def test_extensions_of_the_standard_library_are_those_that_python_finds(tmp_path):
+    names = [*holdfast.importing._EXTENSIONS]
+    environment = {**os.environ, "PYTHONPATH": str(Path(holdfast.__file__).parents[1])}
+
+    def show(way: str) -> list[list[str | None]]:
+        command = [sys.executable, "-S", "-P", "-c", SHOW_EXTENSIONS, way, *names]
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        found: list[list[str | None]] = json.loads(done.stdout)
+        return found
+
+    assert show("ours") == show("python")
+
+
+def test_an_extension_that_is_not_where_it_should_be_is_left_to_python(monkeypatch):
+    monkeypatch.setattr(holdfast.importing, "_EXTENSIONS_PATH", "/nonexistent")
+    assert holdfast.importing.CompiledFinder.find_spec("_json") is None

@@ -175,9 +175,12 @@ def _secrets(path: str | None) -> dict[str, str] | StartFailure:
 
 
 def clean_signals() -> None:
-    """Default dispositions and an empty mask, whatever the launcher was started with."""
+    """For an exec: nothing ignored and an empty mask, whatever the launcher was started with.
+
+    What has a handler gets its default by the exec itself.
+    """
     for number in signal.valid_signals():
-        if number not in (signal.SIGKILL, signal.SIGSTOP):
+        if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 

@@ -63,6 +63,7 @@ def become_shim(ready_fd: int) -> int:
     os.closerange(4, os.sysconf("SC_OPEN_MAX"))
     for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP):
         signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would take the exit of a child away
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     return keep
 

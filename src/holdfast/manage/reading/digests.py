@@ -4,6 +4,9 @@ It holds no truth, as the index: a digest counts while the run's directory and e
 were (`stamp_of`), its shim holds its lock, and the machine was not started since. What changes
 without an event is looked at each time: figures, output, how long it has lasted. A file that is
 missing, damaged, not ours or of another version is gone round, and made anew.
+
+A list shows no processes and no attempts: a digest is without them. Most runs were asked for with
+the same options: these are kept once.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import os
 
 from holdfast.lean import read_json
 from holdfast.manage.durations import began_boottime, deadline_of
-from holdfast.manage.index_rows import info_of, stamp_of
+from holdfast.manage.index_rows import stamp_of
 from holdfast.manage.info import (
     RunInfo,
     examine_run,
@@ -37,10 +40,20 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-_VERSION = 1
-_UNKNOWN: Json = dict.fromkeys(RunInfo._fields)
+_VERSION = 2
+# Of a run that a digest tells of: what it does not hold, and is not looked at each time.
+_UNKNOWN: Json = {
+    **dict.fromkeys(RunInfo._fields),
+    "state": State.RUNNING,
+    "attempts": [],
+    "wrappers": [],
+}
+_LEFT_OUT = (
+    *("state", "attempts", "shim", "workload", "wrappers", "wanted"),
+    *("duration_seconds", "deadline_at", "last_output_at", "log_bytes", "notify_failure", "now"),
+)
 _STALE_SHARE = 8  # what is written again is worth it when one of so many has changed
-_WRONG = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+_WRONG = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 
 class Digests:
@@ -55,6 +68,7 @@ class Digests:
             "host": place.host,
             "boot_id": place.boot_id,
         }
+        self._wanted: list[Json] = []  # options, by their place in the file
         self._known: dict[str, Json] = self._read()
         self._kept: dict[str, Json] = {}
         self._fresh = 0
@@ -65,7 +79,7 @@ class Digests:
         known = self._known.get(directory.id)
         if known is not None and known["stamp"] == stamp and directory.lock_is_held():
             try:
-                info = _looked_at(directory, known)
+                info = _looked_at(directory, known, self._wanted[known["wanted"]])
             except _WRONG:  # written by nobody like us
                 known = None
             else:
@@ -73,7 +87,7 @@ class Digests:
                 return info, None
         info, view = examine_run(directory, closely=False)
         if stamp is not None and view is not None and _is_steady(info, view):
-            self._kept[directory.id] = _digest(info, view, stamp)
+            self._kept[directory.id] = self._digest(info, view, stamp)
             self._fresh += 1
         return info, view
 
@@ -82,7 +96,7 @@ class Digests:
         yield from found
         if self._fresh * _STALE_SHARE > len(self._kept):
             try:
-                atomic_write(self._path, encode({**self._head, "runs": self._kept}), sync=False)
+                atomic_write(self._path, encode(self._document()), sync=False)
             except (OSError, ValueError):  # a read-only home, or a full disk: the next list reads
                 pass
 
@@ -94,37 +108,60 @@ class Digests:
                 is_ours = os.fstat(fd).st_uid == os.geteuid()
                 document = read_json(str(file.readall() or b"", "utf-8")) if is_ours else {}
             runs: dict[str, Json] = document.pop("runs")
-            return runs if document == self._head and self._head["boot_id"] else {}
+            wanted: list[Json] = [*document.pop("wanted")]
         except (OSError, *_WRONG):
             return {}
+        if document != self._head or not self._head["boot_id"]:
+            return {}
+        self._wanted = wanted
+        return runs
+
+    def _document(self) -> Json:
+        """With the options that these runs have, and no others."""
+        used = sorted({known["wanted"] for known in self._kept.values()})
+        places = {before: place for place, before in enumerate(used)}
+        runs = {
+            run_id: {**known, "wanted": places[known["wanted"]]}
+            for run_id, known in self._kept.items()
+        }
+        return {**self._head, "wanted": [self._wanted[place] for place in used], "runs": runs}
+
+    def _digest(self, info: RunInfo, view: RunView, stamp: str) -> Json:
+        document = info.to_json()
+        wanted = document["wanted"]
+        if wanted not in self._wanted:
+            self._wanted.append(wanted)
+        return {
+            "stamp": stamp,
+            "workloads": view.facts.workloads,
+            "began": began_boottime(view.facts),
+            "wanted": self._wanted.index(wanted),
+            "info": {
+                name: value
+                for name, value in document.items()
+                if value is not None and name not in _LEFT_OUT
+            },
+        }
 
 
 def _is_steady(info: RunInfo, view: RunView) -> bool:
     """Whether only events change what is not looked at each time."""
     return (
         info.state is State.RUNNING
+        and info.stop_reason is None
         and info.queue is None
         and info.cleanup is None
         and began_boottime(view.facts) is not None
     )
 
 
-def _digest(info: RunInfo, view: RunView, stamp: str) -> Json:
-    document = info.to_json()
-    return {
-        "stamp": stamp,
-        "workloads": view.facts.workloads,
-        "began": began_boottime(view.facts),
-        "info": {name: value for name, value in document.items() if value is not None},
-    }
-
-
-def _looked_at(directory: RunDirectory, known: Json) -> RunInfo:
+def _looked_at(directory: RunDirectory, known: Json, wanted: Json) -> RunInfo:
     fields: Json = known["info"]
-    wanted, began, log = fields["wanted"], known["began"], stat_or_none(directory.output_path)
+    began, log = known["began"], stat_or_none(directory.output_path)
     timeout, interval = wanted["timeout_seconds"], wanted["sample_interval_seconds"]
     live = read_live(directory.trace_path, known["workloads"], interval, with_usage=False)
     changing: Json = {
+        "wanted": wanted,
         "duration_seconds": round(max(0.0, boottime() - began), 3),
         "deadline_at": None
         if timeout is None
@@ -134,4 +171,4 @@ def _looked_at(directory: RunDirectory, known: Json) -> RunInfo:
         "notify_failure": None if wanted["notify"] is None else notify_failure(directory),
         "now": live.now,
     }
-    return info_of({**_UNKNOWN, **fields, **changing})
+    return RunInfo(**{**_UNKNOWN, **fields, **changing})

@@ -94,10 +94,17 @@ def discard_preforked_shim() -> None:
         os.waitpid(pid, 0)
 
 
-def start_shim(mode: str, path: str, request: dict[str, Any] | None = None) -> Steps[str | None]:
+def start_shim(
+    mode: str,
+    path: str,
+    request: dict[str, Any] | None = None,
+    *,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> Steps[str | None]:
     """Start a shim for the run directory; over when it is ready, or is gone.
 
-    The reason of its failure; "": it is ready; None: it ended without giving one.
+    The reason of its failure; "": it is ready; None: it ended without giving one. `meanwhile` is
+    called while it begins.
     """
     if _forbidden:
         raise Unavailable(_forbidden, hint="try again")
@@ -115,6 +122,7 @@ def start_shim(mode: str, path: str, request: dict[str, Any] | None = None) -> S
             os.close(ready_write)
     try:
         crash_point("launcher.shim-spawned")
+        meanwhile()
         yield from _reap(pid)
         ready = yield Wait((ready_read,), READY_SECONDS)
         # A byte: it is ready. The end: it is gone, and the events say how far it came.

@@ -55,7 +55,7 @@ def start_run(
             yield from _free_the_name(home, name_claim, request, notice)
             claims = (key_claim, name_claim)
             directory = yield from _make(home, request, waits, claims, notice)
-            failure = yield from start_shim("launch", directory.path)
+            failure = yield from start_shim("launch", directory.path, meanwhile=_load_what_follows)
             yield from _settle(home, directory, failure)
             return directory
     finally:
@@ -282,6 +282,11 @@ def _keep_stdin(directory: RunDirectory, request: StartRequest) -> str | None:
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+def _load_what_follows() -> None:
+    """What a caller needs when the shim is ready: it waits for that anyway."""
+    from holdfast.manage.removal import retention_due  # noqa: F401
 
 
 def _settle(home: Home, directory: RunDirectory, failure: str | None) -> Steps[None]:
