@@ -83,6 +83,35 @@ def test_a_command_that_nobody_reads_is_ended(tmp_path):
     eventually(lambda: not os.path.exists(f"/proc/{pid}"), 60)
 
 
+def test_a_run_is_exported_whose_group_another_desk_gave_back(monkeypatch):
+    exports: list[int] = []
+    exporting = desks._Exporting("holdfast fleet")
+    monkeypatch.setattr(exporting, "_export", lambda: exports.append(1) or True)
+    exporting.see({}, 0)
+    exporting.see({"hf-a": None}, 0)
+    exporting.see({}, 1)
+    exporting.see({}, 1)
+    assert len(exports) == 1
+    exporting.see({"hf-b": False}, 2)
+    exporting.see({}, 2)  # it ended, and the other desk was first
+    assert len(exports) == 3
+
+
+def test_the_answer_of_a_start_is_counted(monkeypatch):
+    monkeypatch.setattr(desks.Desk, "_sweep", lambda _: None)
+
+    async def ask(words: str) -> int:
+        desk = desks.Desk("echo", "", "n1")
+        await desk.open("t", words)
+        while (await desk.read("t"))[1] is None:
+            pass
+        await desk.close("t")
+        return desk._starts
+
+    assert asyncio.run(ask("relay")) == 0
+    assert asyncio.run(ask("start")) > 0
+
+
 def _read(path) -> str:
     return path.read_text().strip() if path.exists() else ""
 
