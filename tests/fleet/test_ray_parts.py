@@ -21,7 +21,7 @@ def test_without_ray_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     placer = RayPlacer(FleetTarget("ray", "ray", "", EngineSettings("ray")))
     with pytest.raises(Unavailable) as raised:
-        list(placer.reserve(wanted(None, request_of())))
+        list(placer.reserve(wanted(None, request_of()), True))
     assert raised.value.hint == "pip install 'holdfast[ray]'"
     assert "ray" not in sys.modules
 
@@ -86,7 +86,12 @@ def test_a_command_that_nobody_reads_is_ended(tmp_path):
 def test_a_run_is_exported_whose_group_another_desk_gave_back(monkeypatch):
     exports: list[int] = []
     exporting = desks._Exporting("holdfast fleet")
-    monkeypatch.setattr(exporting, "_export", lambda: exports.append(1) or True)
+
+    def export() -> bool:
+        exports.append(1)
+        return True
+
+    monkeypatch.setattr(exporting, "_export", export)
     exporting.see({}, 0)
     exporting.see({"hf-a": None}, 0)
     exporting.see({}, 1)
