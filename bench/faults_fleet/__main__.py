@@ -83,14 +83,14 @@ def _follow(row: Row) -> None:
 def _report(rows: list[Row], alone: list[Row], seconds: float) -> None:
     kinds = Counter((row["engine"], row["kind"]) for row in rows)
     columns = (*BARS, FAILED) if any(row["wrong"] == FAILED for row in rows) else BARS
-    head = ["engine", "fault", "faults", "starts", *columns, "left unknown"]
+    head = ["engine", "fault", "faults", "starts", *columns, "left unknown", "refused"]
     lines = []
     for (engine, kind), done in sorted(kinds.items(), key=lambda one: _order(one[0][0])):
         ours = [row for row in rows if (row["engine"], row["kind"]) == (engine, kind)]
         wrong = Counter(row["wrong"] for row in ours)
         starts = sum(row["starts"] for row in ours)
-        unknown = sum(row["unknown"] for row in ours)
-        lines.append([engine, kind, done, starts, *(wrong[one] for one in columns), unknown])
+        told = [sum(row[name] for row in ours) for name in ("unknown", "refused")]
+        lines.append([engine, kind, done, starts, *(wrong[one] for one in columns), *told])
     totals = [sum(line[at] for line in lines) for at in range(2, len(head))]
     lines.append(["all", f"in {seconds:.0f} s", *totals])
     _table(head, lines)

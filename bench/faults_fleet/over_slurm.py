@@ -7,6 +7,7 @@ alone, on a node whose slurmd is killed.
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import time
@@ -15,9 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from bench.faults_fleet.alone import Request, count
-from bench.faults_fleet.ledgers import HOME, POSTGRES, make_database
-from bench.faults_fleet.track import Fault, submitter_points
-from bench.faults_fleet.trial import Arena, Trial
+from bench.faults_fleet.engine import (
+    Engine,
+    EngineArena,
+    Fault,
+    database_faults,
+    play_one,
+    shim_faults,
+    submitter_faults,
+)
+from bench.faults_fleet.trial import Trial
 from tests.fleet.postgres_cluster import Database
 from tests.fleet.slurm_cluster import Cluster, SlurmSubmitter
 from tests.support.waiting import eventually
@@ -29,7 +37,7 @@ NODE_DOWN = "slurmd killed, its node called down"
 BESIDE = f"{NODE_DOWN}, beside jobs of Slurm alone"
 
 
-class SlurmArena(Arena):
+class SlurmArena(EngineArena):
     """A submitter and a cluster of two nodes."""
 
     engine = "Slurm"
@@ -39,12 +47,11 @@ class SlurmArena(Arena):
     def __init__(
         self, submitter: SlurmSubmitter, cluster: Cluster, database: Database | None
     ) -> None:
-        super().__init__(submitter, HOME if database is None else POSTGRES)
+        super().__init__(submitter, database)
         self.slurm = submitter
         self.requests: list[Request] = []  # of Slurm alone
         self.alone: dict[str, Any] | None = None
         self.cluster = cluster
-        self.database = database
         if database is not None:
             submitter.configure(ledger=database.url)
 
@@ -66,19 +73,24 @@ class SlurmArena(Arena):
     def is_forgotten(self, info: dict[str, Any]) -> bool:
         return info["state"] == "unknown" and "says nothing of job" in info["evidence"]
 
-    def job_of(self, trial: Trial) -> str:
+    def is_refused(self, info: dict[str, Any]) -> bool:
+        is_over = (info["state"], info["outcome"]) == ("ended", "never_started")
+        return is_over and "put this job into its queue again" in info["evidence"]
+
+    def job_of(self, trial: Trial[SlurmArena]) -> str:
         info = trial.info()
         assert info is not None
         return str(info["placement"]["reservation"]["job"])
 
 
-class SlurmWorld:
+class SlurmEngine(Engine):
     """A cluster, and two submitters with two ledgers."""
 
+    apart_kind = BESIDE
+
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        super().__init__(folder)
         self.cluster = _cluster(folder / "slurm", "f")
-        self.database = make_database(folder)
         self.arenas = [
             SlurmArena(_submitter(folder / "home", self.cluster), self.cluster, None),
             SlurmArena(_submitter(folder / "shared", self.cluster), self.cluster, self.database),
@@ -86,17 +98,37 @@ class SlurmWorld:
         quick = _cluster(folder / "quick", "g", SlurmdTimeout="10")
         self.down = SlurmArena(_submitter(folder / "down", quick), quick, None)
         self.down.requests = [Request(folder / "jobs", f"r{at}") for at in range(_JOBS)]
-        self.arenas.append(self.down)
+
+    def faults(self, arena: SlurmArena) -> Iterator[Fault]:
+        """What is done to one submitter's runs, each some times."""
+        yield from submitter_faults(2)
+        yield from [Fault("slurmctld killed right after a start", controller_after_start)] * 2
+        yield Fault("slurmctld killed before a start goes on", controller_before_commit)
+        yield Fault("slurmctld killed in a start", controller_in_start)
+        yield Fault("slurmctld killed under a run", controller_under_run)
+        yield Fault("slurmd killed in a start", node_in_start)
+        yield Fault("slurmd killed under a run", node_under_run)
+        yield Fault("attendant killed", attendant_killed)
+        yield from shim_faults()
+        yield Fault("scancel of a run", cancelled)
+        yield Fault("scancel of a job that is held", cancelled_held)
+        yield Fault("requeue", requeued)
+        yield from database_faults(arena, 3)
+
+    def apart(self, seed: int) -> Iterator[dict[str, Any]]:
+        """Most of it is waiting until Slurm calls a node down."""
+        yield play_one(self.down, Fault(BESIDE, node_down), "down", random.Random(seed))
+
+    def alone(self) -> Iterator[dict[str, Any]]:
+        """What was counted beside that run."""
+        if self.down.alone is not None:
+            yield self.down.alone
 
     def close(self) -> None:
-        for arena in self.arenas[1:]:
+        for arena in (self.arenas[0], self.down):
             arena.start_daemons()
             arena.cluster.close()
-        self.database.stop()
-
-
-def make_world(folder: Path) -> SlurmWorld:
-    return SlurmWorld(folder)
+        super().close()
 
 
 def _cluster(folder: Path, name: str, **settings: Any) -> Cluster:
@@ -111,51 +143,21 @@ def _submitter(folder: Path, cluster: Cluster) -> SlurmSubmitter:
     return SlurmSubmitter(folder, cluster)
 
 
-def faults(arena: SlurmArena) -> Iterator[Fault]:
-    """What is done to one submitter's runs, each some times."""
-    if arena.requests:
-        yield Fault(BESIDE, node_down)
-        return
-    for point in submitter_points():
-        yield Fault("submitter killed at each write", lambda t, p=point: t.crash_at(p))
-    yield from [Fault("submitter killed at a random time", submitter_killed)] * 2
-    yield from [Fault("slurmctld killed right after a start", controller_after_start)] * 2
-    yield Fault("slurmctld killed before a start goes on", controller_before_commit)
-    yield Fault("slurmctld killed in a start", controller_in_start)
-    yield Fault("slurmctld killed under a run", controller_under_run)
-    yield Fault("slurmd killed in a start", node_in_start)
-    yield Fault("slurmd killed under a run", node_under_run)
-    yield Fault("attendant killed", attendant_killed)
-    yield Fault("shim killed", shim_killed)
-    yield Fault("scancel of a run", cancelled)
-    yield Fault("scancel of a job that is held", cancelled_held)
-    yield Fault("requeue", requeued)
-    if arena.database is not None:
-        yield from [Fault("PostgreSQL stopped in a start", database_stopped)] * 3
-
-
-def submitter_killed(trial: Trial) -> None:
-    started = trial.begin()
-    trial.pause()
-    started.kill()
-    trial.end(started)
-
-
-def controller_after_start(trial: Trial) -> None:
+def controller_after_start(trial: Trial[SlurmArena]) -> None:
     """The release was answered, and is not saved."""
-    cluster = _of(trial).cluster
+    cluster = trial.arena.cluster
     assert trial.start() == 0
     cluster.kill("slurmctld")
     _judge_by_slurm(trial)
 
 
-def controller_before_commit(trial: Trial) -> None:
+def controller_before_commit(trial: Trial[SlurmArena]) -> None:
     trial.crash_at("submitter.bound")
-    _of(trial).cluster.kill("slurmctld")
+    trial.arena.cluster.kill("slurmctld")
 
 
-def controller_in_start(trial: Trial) -> None:
-    cluster = _of(trial).cluster
+def controller_in_start(trial: Trial[SlurmArena]) -> None:
+    cluster = trial.arena.cluster
     started = trial.begin()
     trial.pause()
     cluster.kill("slurmctld")
@@ -164,8 +166,8 @@ def controller_in_start(trial: Trial) -> None:
     _judge_by_slurm(trial)
 
 
-def controller_under_run(trial: Trial) -> None:
-    cluster = _of(trial).cluster
+def controller_under_run(trial: Trial[SlurmArena]) -> None:
+    cluster = trial.arena.cluster
     trial.run()
     time.sleep(_SAVED_SECONDS)
     trial.follow()
@@ -173,8 +175,8 @@ def controller_under_run(trial: Trial) -> None:
     trial.pause()
 
 
-def node_in_start(trial: Trial) -> None:
-    cluster = _of(trial).cluster
+def node_in_start(trial: Trial[SlurmArena]) -> None:
+    cluster = trial.arena.cluster
     started = trial.begin()
     trial.pause()
     for node in cluster.nodes:
@@ -184,8 +186,8 @@ def node_in_start(trial: Trial) -> None:
         cluster.start_one(node)
 
 
-def node_under_run(trial: Trial) -> None:
-    cluster = _of(trial).cluster
+def node_under_run(trial: Trial[SlurmArena]) -> None:
+    cluster = trial.arena.cluster
     trial.run()
     trial.follow()
     for node in cluster.nodes:
@@ -193,38 +195,31 @@ def node_under_run(trial: Trial) -> None:
     trial.pause()
 
 
-def attendant_killed(trial: Trial) -> None:
+def attendant_killed(trial: Trial[SlurmArena]) -> None:
     """Slurm then kills the whole group: whether the shim saw that is left to chance."""
     trial.may_be_killed = trial.may_be_lost = True
     shim = trial.run()["shim"]["pid"]
-    (attendant,) = set(_attendants(_of(trial).slurm)) - {shim}  # which was forked by it
+    (attendant,) = set(_attendants(trial.arena.slurm)) - {shim}  # which was forked by it
     os.kill(attendant, signal.SIGKILL)
 
 
-def shim_killed(trial: Trial) -> None:
-    trial.may_be_lost = True
-    shim = trial.run()["shim"]
-    trial.follow()
-    os.kill(shim["pid"], signal.SIGKILL)
-
-
-def cancelled(trial: Trial) -> None:
-    arena = _of(trial)
+def cancelled(trial: Trial[SlurmArena]) -> None:
+    arena = trial.arena
     trial.may_be_stopped = True
     trial.run()
     trial.follow()
     arena.cluster("scancel", arena.job_of(trial))
 
 
-def cancelled_held(trial: Trial) -> None:
-    arena = _of(trial)
+def cancelled_held(trial: Trial[SlurmArena]) -> None:
+    arena = trial.arena
     trial.crash_at("submitter.bound")
     arena.cluster("scancel", arena.job_of(trial))
 
 
-def requeued(trial: Trial) -> None:
+def requeued(trial: Trial[SlurmArena]) -> None:
     """Against `--no-requeue`, and without the two minutes that Slurm waits."""
-    arena = _of(trial)
+    arena = trial.arena
     trial.may_be_stopped = True
     trial.run()
     trial.follow()
@@ -241,18 +236,7 @@ def requeued(trial: Trial) -> None:
     eventually(is_refused, 90, "its second attendant refused")
 
 
-def database_stopped(trial: Trial) -> None:
-    database = _of(trial).database
-    assert database is not None
-    started = trial.begin()
-    trial.pause()
-    database.stop()
-    code = trial.end(started)
-    database.start()
-    assert code in (0, 6), code
-
-
-def _judge_by_slurm(trial: Trial) -> None:
+def _judge_by_slurm(trial: Trial[SlurmArena]) -> None:
     """Slurm ends a job that it has forgotten when its node comes back, or calls it cancelled."""
     trial.may_be_killed = trial.may_be_lost = trial.may_be_stopped = True
 
@@ -265,14 +249,9 @@ def _attendants(submitter: SlurmSubmitter) -> list[int]:
     return [int(line.split()[0]) for line in shown.stdout.splitlines() if wanted in line]
 
 
-def _of(trial: Trial) -> SlurmArena:
-    assert isinstance(trial.arena, SlurmArena)
-    return trial.arena
-
-
-def node_down(trial: Trial) -> None:
+def node_down(trial: Trial[SlurmArena]) -> None:
     """Its slurmd is killed, until Slurm calls the node down; beside it, jobs of Slurm alone."""
-    arena = _of(trial)
+    arena = trial.arena
     cluster, requests = arena.cluster, arena.requests
     trial.may_be_killed = trial.may_be_lost = trial.may_be_stopped = True  # once slurmd is back
     run_id = trial.run()["id"]
@@ -290,14 +269,3 @@ def node_down(trial: Trial) -> None:
     cluster.kill(node)
     arena.alone = count("Slurm", NODE_DOWN, requests, _BEGIN_SECONDS + 120)
     assert trial.begun == 1
-
-
-def apart(_seed: int) -> Iterator[dict[str, Any]]:
-    """No fault needs a place of its own."""
-    yield from ()
-
-
-def alone(world: SlurmWorld) -> Iterator[dict[str, Any]]:
-    """What was counted beside the run."""
-    if world.down.alone is not None:
-        yield world.down.alone

@@ -13,9 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from bench.faults_fleet.alone import Request, count
-from bench.faults_fleet.ledgers import HOME, POSTGRES, make_database, use_ledger
-from bench.faults_fleet.track import Fault, submitter_points
-from bench.faults_fleet.trial import Arena, Trial
+from bench.faults_fleet.engine import (
+    Engine,
+    EngineArena,
+    Fault,
+    database_faults,
+    shim_faults,
+    submitter_faults,
+)
+from bench.faults_fleet.trial import Trial
 from tests.fleet.fleet_world import Submitter, World
 from tests.fleet.net_nodes import NetNodes
 from tests.fleet.postgres_cluster import Database
@@ -29,20 +35,19 @@ _LAUNCHER_POINTS = (
 )
 
 
-class SshArena(Arena):
+class SshArena(EngineArena):
     """A submitter and one node."""
 
     engine = "ssh"
     on = "ssh:n1"
 
-    def __init__(self, submitter: Submitter, world: SshWorld, database: Database | None) -> None:
-        super().__init__(submitter, HOME if database is None else POSTGRES)
+    def __init__(self, submitter: Submitter, world: SshEngine, database: Database | None) -> None:
+        super().__init__(submitter, database)
         self.world = world
         self.node = world.node
         self.net = world.net.nodes["n1"]
-        self.database = database
         submitter.config.write_text(self.node.table("n1", answer=_ANSWER))
-        use_ledger(submitter, database)
+        self.use_ledger()
 
     def node_homes(self) -> list[Path]:
         return [self.node.home]
@@ -70,87 +75,69 @@ class SshArena(Arena):
                     os.kill(int(path.name), signal.SIGKILL)
 
 
-class SshWorld:
+class SshEngine(Engine):
     """The node, and two submitters with two ledgers."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        super().__init__(folder)
         self.net = NetNodes("s", "n1")
         self.nodes = World(folder, os.geteuid())
         machine = self.net.nodes["n1"]
         self.node: Node = self.nodes.node("n1", address=machine.address, inside=machine.inside())
-        self.database = make_database(folder)
         home, shared = self.nodes.submitter("home"), self.nodes.submitter("shared")
         self.arenas = [SshArena(home, self, None), SshArena(shared, self, self.database)]
 
+    def faults(self, arena: SshArena) -> Iterator[Fault]:
+        """What is done to one submitter's runs, each some times."""
+        yield from submitter_faults(4)
+        yield from [Fault("ssh client killed in a start", client_killed)] * 2
+        yield from [Fault("sshd and its sessions killed in a start", session_killed)] * 2
+        yield from [Fault("sshd killed under a run", sshd_killed)] * 2
+        yield from [Fault("link cut in a start", cut_in_start)] * 2
+        yield Fault("link cut under a run", cut_under_run)
+        yield from shim_faults(2)
+        yield from database_faults(arena, 3)
+        yield from [Fault("four submitters at once, two killed", crowd)] * 2
+        if arena.database is None:
+            for point in _LAUNCHER_POINTS:
+                yield Fault(
+                    "the node's side killed at each write", lambda t, p=point: node_side(t, p)
+                )
+        else:
+            yield from [Fault("PostgreSQL stopped in an export", stopped_in_export)] * 2
+
+    def alone(self) -> Iterator[dict[str, Any]]:
+        """`ssh HOST COMMAND`: its client is killed, and whoever wanted it asks again."""
+        requests = [Request(self.folder / "alone", f"r{number}") for number in range(4)]
+        clients = []
+        for one in requests:
+            for number in (1, 2):
+                words = ["ssh", *self.node.ssh_options, self.node.address]
+                words = [*words, f"sh -c {shlex.quote(one.script)}"]
+                client = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+                clients.append(client)
+                eventually(lambda one=one, n=number: one.starts >= n, 60, "it has begun")
+                client.kill()
+        yield count("ssh", "client killed, the same command again", requests, 10)
+        for client in clients:
+            client.wait()
+
     def close(self) -> None:
         self.nodes.close()
-        self.database.stop()
+        super().close()
         self.net.close()
 
 
-def make_world(folder: Path) -> SshWorld:
-    return SshWorld(folder)
-
-
-def apart(_seed: int) -> Iterator[dict[str, Any]]:
-    """No fault needs a place of its own."""
-    yield from ()
-
-
-def alone(world: SshWorld) -> Iterator[dict[str, Any]]:
-    """`ssh HOST COMMAND`: its client is killed, and whoever wanted it asks again."""
-    requests = [Request(world.folder / "alone", f"r{number}") for number in range(4)]
-    clients = []
-    for one in requests:
-        for number in (1, 2):
-            words = ["ssh", *world.node.ssh_options, world.node.address]
-            client = subprocess.Popen([*words, f"sh -c {shlex.quote(one.script)}"])
-            clients.append(client)
-            eventually(lambda one=one, n=number: one.starts >= n, 60, "it has begun")
-            client.kill()
-    yield count("ssh", "client killed, the same command again", requests, 10)
-    for client in clients:
-        client.wait()
-
-
-def faults(arena: SshArena) -> Iterator[Fault]:
-    """What is done to one submitter's runs, each some times."""
-    for point in submitter_points():
-        yield Fault("submitter killed at each write", lambda t, p=point: t.crash_at(p))
-    yield from [Fault("submitter killed at a random time", submitter_killed)] * 4
-    yield from [Fault("ssh client killed in a start", client_killed)] * 2
-    yield from [Fault("sshd and its sessions killed in a start", session_killed)] * 2
-    yield from [Fault("sshd killed under a run", sshd_killed)] * 2
-    yield from [Fault("link cut in a start", cut_in_start)] * 2
-    yield Fault("link cut under a run", cut_under_run)
-    yield from [Fault("shim killed", shim_killed)] * 2
-    yield from [Fault("four submitters at once, two killed", crowd)] * 2
-    if arena.database is None:
-        for point in _LAUNCHER_POINTS:
-            yield Fault("the node's side killed at each write", lambda t, p=point: node_side(t, p))
-    else:
-        yield from [Fault("PostgreSQL stopped in a start", database_stopped)] * 3
-        yield from [Fault("PostgreSQL stopped in an export", stopped_in_export)] * 2
-
-
-def submitter_killed(trial: Trial) -> None:
-    started = trial.begin()
-    trial.pause()
-    started.kill()
-    trial.end(started)
-
-
-def client_killed(trial: Trial) -> None:
-    arena = _of(trial)
+def client_killed(trial: Trial[SshArena]) -> None:
+    arena = trial.arena
     started = trial.begin()
     trial.pause()
     arena.end_ssh()
     trial.end(started)
 
 
-def session_killed(trial: Trial) -> None:
-    node = _of(trial).node
+def session_killed(trial: Trial[SshArena]) -> None:
+    node = trial.arena.node
     started = trial.begin()
     trial.pause()
     node.stop()
@@ -158,8 +145,8 @@ def session_killed(trial: Trial) -> None:
     trial.end(started)
 
 
-def sshd_killed(trial: Trial) -> None:
-    node = _of(trial).node
+def sshd_killed(trial: Trial[SshArena]) -> None:
+    node = trial.arena.node
     trial.run()
     trial.follow()
     trial.pause()
@@ -168,8 +155,8 @@ def sshd_killed(trial: Trial) -> None:
     node.start()
 
 
-def cut_in_start(trial: Trial) -> None:
-    net = _of(trial).net
+def cut_in_start(trial: Trial[SshArena]) -> None:
+    net = trial.arena.net
     started = trial.begin()
     trial.pause()
     net.cut()
@@ -177,8 +164,8 @@ def cut_in_start(trial: Trial) -> None:
     net.heal()
 
 
-def cut_under_run(trial: Trial) -> None:
-    arena = _of(trial)
+def cut_under_run(trial: Trial[SshArena]) -> None:
+    arena = trial.arena
     trial.run()
     trial.follow()
     arena.net.cut()
@@ -189,14 +176,7 @@ def cut_under_run(trial: Trial) -> None:
     arena.net.heal()
 
 
-def shim_killed(trial: Trial) -> None:
-    trial.may_be_lost = True
-    shim = trial.run()["shim"]
-    trial.follow()
-    os.kill(shim["pid"], signal.SIGKILL)
-
-
-def crowd(trial: Trial) -> None:
+def crowd(trial: Trial[SshArena]) -> None:
     every = [trial.begin() for _ in range(4)]
     for victim in every[:2]:
         trial.pause(most=0.5)
@@ -205,8 +185,8 @@ def crowd(trial: Trial) -> None:
         trial.end(one)
 
 
-def node_side(trial: Trial, point: str) -> None:
-    node = _of(trial).node
+def node_side(trial: Trial[SshArena], point: str) -> None:
+    node = trial.arena.node
     node.stop()
     node.set_environment({"HOLDFAST_CRASH_AT": f"{point}@launcher"})
     node.start()
@@ -218,19 +198,8 @@ def node_side(trial: Trial, point: str) -> None:
         node.start()
 
 
-def database_stopped(trial: Trial) -> None:
-    database = _of(trial).database
-    assert database is not None
-    started = trial.begin()
-    trial.pause()
-    database.stop()
-    code = trial.end(started)
-    database.start()
-    assert code in (0, 6), code
-
-
-def stopped_in_export(trial: Trial) -> None:
-    arena = _of(trial)
+def stopped_in_export(trial: Trial[SshArena]) -> None:
+    arena = trial.arena
     assert arena.database is not None
     trial.run()
     export = arena.submitter.start("fleet", "export", "--on", arena.on)
@@ -239,8 +208,3 @@ def stopped_in_export(trial: Trial) -> None:
     export.communicate(timeout=90)
     arena.database.start()
     assert export.returncode in (0, 6), export.returncode
-
-
-def _of(trial: Trial) -> SshArena:
-    assert isinstance(trial.arena, SshArena)
-    return trial.arena

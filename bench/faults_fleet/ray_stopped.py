@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.faults_fleet.ledgers import HOME
-from bench.faults_fleet.track import Fault, measure, play_one
+from bench.faults_fleet.engine import HOME, Fault, measure, play_one
 from bench.faults_fleet.trial import Arena, Trial
 from tests.fleet.fleet_world import Submitter
 from tests.support.kernel_lab import Place, run_in
@@ -83,15 +82,13 @@ def faults() -> Iterator[Fault]:
     yield Fault("ray stop --force in a start", in_start)
 
 
-def under_run(trial: Trial, *options: str) -> None:
-    assert isinstance(trial.arena, OneRay)
+def under_run(trial: Trial[OneRay], *options: str) -> None:
     trial.run()
     trial.follow()
     trial.arena.stop(*options)
 
 
-def in_start(trial: Trial) -> None:
-    assert isinstance(trial.arena, OneRay)
+def in_start(trial: Trial[OneRay]) -> None:
     started = trial.begin()
     trial.pause()
     trial.arena.stop("--force")
@@ -111,7 +108,7 @@ def scene(seed: int) -> list[dict[str, Any]]:
 def main() -> None:
     from bench.faults_fleet import ray_stopped  # a scene is found by its module's name
 
-    rows = run_in(Place(), ray_stopped.scene, timeout=500, seed=int(sys.argv[1]))
+    rows = run_in(Place(), ray_stopped.scene, timeout=1000, seed=int(sys.argv[1]))
     print(json.dumps(rows))
 
 

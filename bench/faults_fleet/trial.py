@@ -16,7 +16,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from tests.fleet.fleet_world import Submitter
 
@@ -84,11 +84,18 @@ class Arena:
         """Whether the engine itself has lost it, so that only a person can go on."""
         return False
 
+    def is_refused(self, _info: dict[str, Any]) -> bool:
+        """Whether it is told as never started, since the engine lost one start and tried again."""
+        return False
 
-class Trial:
+
+ArenaT_co = TypeVar("ArenaT_co", bound=Arena, covariant=True)
+
+
+class Trial(Generic[ArenaT_co]):
     """One key, from its first start to its end."""
 
-    def __init__(self, arena: Arena, name: str, rng: random.Random) -> None:
+    def __init__(self, arena: ArenaT_co, name: str, rng: random.Random) -> None:
         self.arena = arena
         self.submitter = arena.submitter
         self.rng = rng
@@ -99,8 +106,8 @@ class Trial:
         self.may_be_stopped = False  # the fault asks for its end
         self.may_be_killed = False  # the fault, or the engine because of it, kills the workload
         self.may_be_lost = False  # whoever would have seen the end was killed
-        self.may_not_begin = False
         self.was_left_unknown = False
+        self.was_refused = False  # the engine lost its start, and Holdfast does not start it twice
         self.errors = b""  # what the last start said
         self._told: set[str] = set()  # ids that a command gave
         self._waiters: list[subprocess.Popen[bytes]] = []
@@ -253,7 +260,8 @@ class Trial:
         homes = [home for home in self.arena.node_homes() if (home / "runs" / info["id"]).is_dir()]
         if self.begun > 1 or len(homes) > 1:
             raise Violation(COPIES, f"{self.marks()}, records in {homes}")
-        if self.begun == 0 and not self.may_not_begin:
+        self.was_refused = self.begun == 0 and self.arena.is_refused(info)
+        if self.begun == 0 and not self.was_refused:
             raise Violation(NEVER, f"{info['state']}: {info['evidence']}")
         if self._told - {info["id"]}:
             raise Violation(LOST, f"told {self._told}, and it is {info['id']}")

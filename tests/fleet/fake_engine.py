@@ -41,7 +41,7 @@ class FakeEngine:
         for name in ("held", "started"):
             (path / name).mkdir(parents=True, exist_ok=True)
 
-    def reserve(self, placement: Placement) -> Steps[Reservation]:
+    def reserve(self, placement: Placement, _is_new: bool) -> Steps[Reservation]:
         yield from ()
         number = new_id() if self._moves else placement.id
         (self.path / "held" / number).touch()

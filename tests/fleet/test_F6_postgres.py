@@ -173,3 +173,26 @@ def test_without_the_extra_the_command_says_what_to_install(config):
     command = [sys.executable, "-c", f"{hide}sys.exit(main(['fleet', 'nodes']))"]
     said = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (said.returncode, "holdfast[postgres]" in said.stderr) == (6, True), said
+
+
+def test_F5_a_node_with_the_same_ledger_answers_for_its_own_runs_alone(tmp_path, ledger, database):
+    """Else it would look for a run that it does not have where it was placed: at itself."""
+    placement = ledger.intend(wanted("k", request_of()))
+    ledger.bind(placement.id, Reservation("ssh", {"node": FACTS.node}))
+    config = tmp_path / "config" / "holdfast" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(f'[fleet]\nledger = "{database.url}"\n[fleet.engine.n1]\nkind = "ssh"\n')
+    places = {"HOLDFAST_HOME": str(tmp_path / "home"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}/src", **places}
+    asked = {"words": ["status", placement.id, "--json"], "node": None}
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", "fleet", "relay"],
+        input=json.dumps(asked) + "\n",
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert '"ended":3' in done.stdout.replace(" ", ""), done
+    assert "run_not_found" in done.stdout.replace("-", "_")

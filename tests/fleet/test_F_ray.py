@@ -329,6 +329,8 @@ def test_F12_check_tries_a_node(submitter):
 
 @pytest.mark.usefixtures("ledger")
 def test_F5_what_a_desk_exported_is_known_when_its_node_is_gone(submitter, cluster, database):
+    for node in cluster.nodes:  # their desks, which have no database, may give groups back as well
+        submitter("run", "--on", f"ray:{node}", "true", expect=0)
     user = submitter.folder / "user"  # whose config names the database: a desk of its own
     config = user / ".config" / "holdfast" / "config.toml"
     config.parent.mkdir(parents=True)

@@ -285,15 +285,13 @@ def test_F7_the_attendant_is_killed_and_the_run_with_it(submitter):
     (attendant,) = set(processes("fleet attend", submitter)) - {shim}  # which was forked by it
     os.kill(attendant, signal.SIGKILL)
 
-    def ended():
-        # One look: what nobody has recorded is unknown again while the job's steps are ended.
-        info = submitter.info("a")
-        return info if info["state"] == "ended" else None
-
-    info = eventually(ended, 90)
+    eventually(lambda: submitter.info("a")["state"] == "ended", 90)
+    submitter.configure(command="false")  # no node answers any more
+    info = submitter.info("a")
     # Slurm kills the group: whether the shim still saw that is left to chance.
     assert info["outcome"] in ("lost", "killed")
-    assert info["exit_code"] is None
+    assert (info["state"], info["exit_code"]) == ("ended", None)
+    assert submitter("wait", "a").returncode == (125 if info["outcome"] == "lost" else 137)
 
 
 def test_F7_the_shim_is_killed_and_the_run_adopted_inside_the_job(submitter):

@@ -21,7 +21,7 @@ def test_without_ray_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     placer = RayPlacer(FleetTarget("ray", "ray", "", EngineSettings("ray")))
     with pytest.raises(Unavailable) as raised:
-        list(placer.reserve(wanted(None, request_of())))
+        list(placer.reserve(wanted(None, request_of()), True))
     assert raised.value.hint == "pip install 'holdfast[ray]'"
     assert "ray" not in sys.modules
 
@@ -81,6 +81,40 @@ def test_a_command_that_nobody_reads_is_ended(tmp_path):
 
     pid = asyncio.run(leave())
     eventually(lambda: not os.path.exists(f"/proc/{pid}"), 60)
+
+
+def test_a_run_is_exported_whose_group_another_desk_gave_back(monkeypatch):
+    exports: list[int] = []
+    exporting = desks._Exporting("holdfast fleet")
+
+    def export() -> bool:
+        exports.append(1)
+        return True
+
+    monkeypatch.setattr(exporting, "_export", export)
+    exporting.see({}, 0)
+    exporting.see({"hf-a": None}, 0)
+    exporting.see({}, 1)
+    exporting.see({}, 1)
+    assert len(exports) == 1
+    exporting.see({"hf-b": False}, 2)
+    exporting.see({}, 2)  # it ended, and the other desk was first
+    assert len(exports) == 3
+
+
+def test_the_answer_of_a_start_is_counted(monkeypatch):
+    monkeypatch.setattr(desks.Desk, "_sweep", lambda _: None)
+
+    async def ask(words: str) -> int:
+        desk = desks.Desk("echo", "", "n1")
+        await desk.open("t", words)
+        while (await desk.read("t"))[1] is None:
+            pass
+        await desk.close("t")
+        return desk._starts
+
+    assert asyncio.run(ask("relay")) == 0
+    assert asyncio.run(ask("start")) > 0
 
 
 def _read(path) -> str:

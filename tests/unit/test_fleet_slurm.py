@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pwd
+import subprocess
+
 import pytest
 
 from holdfast.errors import Refused
-from holdfast.fleet.slurm.placer import grace_of, refuse_settings
-from holdfast.fleet.slurm.words import SlurmConfig, batch_script, read_job, seconds_left
+from holdfast.fleet.slurm.limits import grace_of
+from holdfast.fleet.slurm.placer import refuse_settings
+from holdfast.fleet.slurm.words import (
+    SlurmConfig,
+    batch_script,
+    read_job,
+    read_jobs,
+    seconds_left,
+)
 
 LINE = (
     "JobId=7 JobName=hf-x UserId=root(0) JobState={state} Reason={reason} Dependency=(null)"
@@ -55,6 +67,18 @@ def test_only_the_attendants_own_comment_is_a_refusal():
     assert job("FAILED", node="c1", comment="of a user").refusal is None
 
 
+def test_many_jobs_are_read_at_once():
+    text = (
+        "7 PENDING n/a hf-x (null)\n8 COMPLETED c1 hf-y \n"
+        "9 FAILED c1 hf-z holdfast: a is already running there\n"
+    )
+    waiting, over, refused = (one.view() for one in read_jobs(text).values())
+    assert (waiting.is_waiting, waiting.is_gone, waiting.node) == (True, False, None)
+    assert (over.is_gone, over.node, over.refusal) == (True, "c1", None)
+    assert refused.refusal == "a is already running there"
+    assert list(read_jobs(text)) == ["7", "8", "9"]
+
+
 def test_a_grace_longer_than_kill_wait_and_another_proctrack_are_refused():
     config = SlurmConfig.read(CONFIG.format(proctrack="proctrack/cgroup"))
     refuse_settings(config, 25.0)
@@ -80,8 +104,35 @@ def test_the_time_that_is_left(text, seconds):
     assert seconds_left(text) == seconds
 
 
-def test_no_request_can_end_the_script_early():
-    script = batch_script("holdfast", "/a b", {"argv": ["x\nHOLDFAST\nrm", "$(id)`id`"]}).decode()
-    lines = script.splitlines()
-    assert lines[1].startswith("exec env HOLDFAST_HOME='/a b' holdfast fleet attend <<'HOLDFAST'")
-    assert (lines.index("HOLDFAST"), len(lines)) == (3, 4)
+def test_no_request_can_end_the_script_early(tmp_path):
+    asked = {"argv": ["x\nHOLDFAST\nrm", "$(id)`id`'"]}
+    shown = play(batch_script(shows(tmp_path), "/a b", asked))
+    home, words, request = shown.splitlines()[-3:]
+    assert (home, words, json.loads(request)) == ("/a b", "fleet attend", asked)
+
+
+def test_the_batch_process_begins_as_in_a_login(tmp_path):
+    """Whatever is left of the submitter's environment; also if a login script reads its stdin."""
+    who = pwd.getpwuid(os.geteuid())
+    see = tmp_path / "see"
+    see.write_text("#!/bin/sh\nenv; cat\n")
+    see.chmod(0o755)
+    shown = play(batch_script(str(see), "", {"id": "x"})).splitlines()
+    assert {f"HOME={who.pw_dir}", f"USER={who.pw_name}", f"LOGNAME={who.pw_name}"} <= set(shown)
+    assert shown[-1] == '{"id":"x"}'
+
+
+def shows(folder):
+    """A holdfast that prints its home, its words and its stdin."""
+    program = folder / "holdfast"
+    program.write_text('#!/bin/sh\necho "$HOLDFAST_HOME"; echo "$@"; cat\n')
+    program.chmod(0o755)
+    return str(program)
+
+
+def play(script):
+    """As slurmstepd does: with hardly an environment."""
+    done = subprocess.run(
+        ["sh"], input=script, capture_output=True, check=True, env={"PATH": "/usr/bin:/bin"}
+    )
+    return done.stdout.decode()

@@ -41,6 +41,7 @@ def last(state: str, **facts: Any) -> LastLook:
 
 
 ENDED = last("ended", is_recorded=True, outcome="failed", exit_code=3)
+GONE = last("ended", is_recorded=False, outcome="lost", exit_code=None)
 RUNNING = last("running", is_recorded=True)
 NODE_FAIL = EngineView("slurm", "NODE_FAIL", node="n2")
 PENDING = EngineView("slurm", "PENDING", is_waiting=True)
@@ -50,6 +51,13 @@ ROWS = [
     (Sight(placement(), NodeLook.ANSWERED, last=ENDED), State.ENDED, VerdictSource.NODE),
     (Sight(placement(), NodeLook.SILENT, last=ENDED), State.ENDED, VerdictSource.RECORD),
     (Sight(placement(), NodeLook.ABSENT, last=ENDED), State.ENDED, VerdictSource.RECORD),
+    (Sight(placement(), NodeLook.SILENT, last=GONE), State.ENDED, VerdictSource.SEEN),
+    (Sight(placement(), NodeLook.ABSENT, last=GONE), State.ENDED, VerdictSource.SEEN),
+    (
+        Sight(placement(given_up={"by": "me", "at": AT}), NodeLook.SILENT, last=GONE),
+        State.ENDED,
+        VerdictSource.PERSON,
+    ),
     (Sight(placement(), NodeLook.SILENT, last=RUNNING), State.UNKNOWN, VerdictSource.NOBODY),
     (Sight(placement(), NodeLook.SILENT), State.UNKNOWN, VerdictSource.NOBODY),
     (Sight(placement(), NodeLook.OTHER, last=RUNNING), State.UNKNOWN, VerdictSource.NOBODY),
@@ -103,7 +111,8 @@ def every_sight():
         placement(reservation=None, committed_at=None),
         placement(given_up={"by": "me", "at": AT}),
     ]
-    lasts = [None, last("queued"), RUNNING, last("ended", is_recorded=False), ENDED, last("odd")]
+    unseen = last("ended", is_recorded=False)
+    lasts = [None, last("queued"), RUNNING, unseen, GONE, ENDED, last("odd")]
     gone = EngineView("slurm", "COMPLETED", is_gone=True)
     engines = [None, NODE_FAIL, PENDING, gone, EngineView("slurm", "CANCELLED", is_gone=True)]
     for one in itertools.product(placements, NodeLook, lasts, engines):
@@ -117,7 +126,7 @@ def test_no_ending_is_invented_whatever_is_at_hand():
     for sight in every_sight():
         verdict = judge(sight)
         info = info_of(sight.placement, verdict, sight.last.run if sight.last else None)
-        if verdict.source in (VerdictSource.NODE, VerdictSource.RECORD):
+        if verdict.source in (VerdictSource.NODE, VerdictSource.RECORD, VerdictSource.SEEN):
             continue  # the node's own words
         assert info.exit_code is None
         if info.outcome is not None:
@@ -140,6 +149,16 @@ def test_an_ending_that_its_node_recorded_is_kept_whatever_the_engine_says():
         if sight.last is ENDED:
             info = info_of(sight.placement, judge(sight), sight.last.run)
             assert (info.state, info.outcome, info.exit_code) == (State.ENDED, Outcome.FAILED, 3)
+
+
+def test_an_ending_that_a_node_has_seen_and_nobody_recorded_does_not_become_unknown():
+    sight = Sight(placement(), NodeLook.SILENT, "timed out", NODE_FAIL, GONE, AT)
+    info = info_of(sight.placement, judge(sight), GONE.run)
+    assert (info.state, info.outcome, info.is_recorded) == (State.ENDED, Outcome.LOST, False)
+    for part in ("seen", f"so n2 said at {AT}", f"n2 does not answer since {AT}", "NODE_FAIL"):
+        assert part in info.evidence
+    exported = Sight(placement(), NodeLook.SILENT, last=last("ended", is_recorded=False))
+    assert judge(exported).state is State.UNKNOWN, "how it ended is not known"
 
 
 def test_what_is_unknown_says_who_is_silent_since_when_what_the_engine_says_and_the_last_fact():

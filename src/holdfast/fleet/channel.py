@@ -11,8 +11,9 @@ import os
 import subprocess
 
 from holdfast.errors import HoldfastError, NoAnswer, Unavailable
+from holdfast.fleet.marks import MARK
 from holdfast.fleet.placement import NodeFacts
-from holdfast.lean import json_text, read_json, signal
+from holdfast.lean import read_json, signal
 from holdfast.manage.operations import Wait
 from holdfast.process.clock import boottime
 from holdfast.process.identity import ProcessIdentity
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from holdfast.manage.operations import Steps
 
-MARK = b"\0holdfast "  # begins the lines of the protocol: {"hello": ...}, {"ended": CODE}
 _LONGEST_MARK_BYTES = 1 << 16
 _READ_BYTES = 1 << 16
 _WRITE_PAUSE_SECONDS = 0.005
@@ -92,11 +92,6 @@ def _said(line: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) else None
-
-
-def marked(document: dict[str, Any]) -> bytes:
-    """A line of the protocol, for the node's side."""
-    return MARK + json_text(document).encode("ascii") + b"\n"
 
 
 def count_sessions(argv: Sequence[str], most: int) -> Steps[int]:

@@ -46,14 +46,20 @@ def place(
         placement = ledger.intend(wanted)
     crash_point("submitter.intended")
     try:
-        return (yield from go_on(ledger, placer_of(placement.target), placement, request))
+        placer, is_new = placer_of(placement.target), placement.id == wanted.id
+        return (yield from go_on(ledger, placer, placement, request, is_new=is_new))
     except BaseException:
         ledger.withdraw(placement.id)  # unless it is bound: nothing can have been started
         raise
 
 
 def go_on(
-    ledger: PlacementLedger, placer: Placer, placement: Placement, request: FleetRequest | None
+    ledger: PlacementLedger,
+    placer: Placer,
+    placement: Placement,
+    request: FleetRequest | None,
+    *,
+    is_new: bool = False,
 ) -> Steps[Placed]:
     """From wherever an earlier call left it. Without a request: only what it needs none for."""
     if placement.committed_at is not None:
@@ -63,7 +69,7 @@ def go_on(
             pass
         return Placed(placement, None)
     if placement.reservation is None:
-        placement = yield from _reserve(ledger, placer, placement)
+        placement = yield from _reserve(ledger, placer, placement, is_new)
     bound = placement.bound
     assert bound is not None
     try:
@@ -92,8 +98,10 @@ def renew(
     return answer
 
 
-def _reserve(ledger: PlacementLedger, placer: Placer, placement: Placement) -> Steps[Placement]:
-    reservation = yield from placer.reserve(placement)
+def _reserve(
+    ledger: PlacementLedger, placer: Placer, placement: Placement, is_new: bool
+) -> Steps[Placement]:
+    reservation = yield from placer.reserve(placement, is_new)
     crash_point("submitter.reserved")
     try:
         placement = ledger.bind(placement.id, reservation)

@@ -51,8 +51,11 @@ if TYPE_CHECKING:
 
         kind: str  # which engine
 
-        def reserve(self, placement: Placement) -> Steps[Reservation]:
-            """Set a place aside; starts nothing. Once for each placement, however often called."""
+        def reserve(self, placement: Placement, is_new: bool, /) -> Steps[Reservation]:
+            """Set a place aside; starts nothing. Once for each placement, however often called.
+
+            `is_new`: nobody can have done so before; somebody may at the same time.
+            """
 
         def commit(
             self, placement: Placement, bound: Reservation, request: FleetRequest | None
@@ -70,6 +73,9 @@ if TYPE_CHECKING:
 
         def look(self, bound: Reservation, /) -> Steps[EngineView | None]:
             """What the engine says; None: it has nothing to say."""
+
+        def look_at_all(self, bounds: Sequence[Reservation], /) -> Steps[list[EngineView | None]]:
+            """The same for many, with one question: of each, in order, what a wait needs."""
 
         def reach(self, placement: Placement, call: NodeCall) -> Steps[Channel]:
             """Run a command of the node's own holdfast."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 
 from holdfast.errors import NoAnswer, Unavailable
 from holdfast.lean import signal
@@ -12,10 +11,11 @@ from holdfast.process.clock import boottime
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.signals import send_signal
 from holdfast.record import Record
+from holdfast.run.atomic_files import write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from holdfast.manage.operations import Steps
 
@@ -37,38 +37,83 @@ class ProgramEnd(Record):
 
 
 def run_program(
-    argv: Sequence[str], *, stdin: bytes = b"", seconds: float, name: str = ""
+    argv: Sequence[str],
+    *,
+    stdin: bytes = b"",
+    seconds: float,
+    name: str = "",
+    env: dict[str, str] | None = None,
 ) -> Steps[ProgramEnd]:
-    """To its end; NoAnswer, and it is ended, when it takes longer. `name`: of what it asks."""
-    with open(os.memfd_create("stdin"), "w+b", closefd=True) as given:
-        given.write(stdin)
-        given.seek(0)
-        try:
-            program = subprocess.Popen(
-                argv,
-                stdin=given,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
-        except FileNotFoundError:
-            raise Unavailable(
-                f"there is no {argv[0]} here", hint="install it, and see that it is in PATH"
-            ) from None
+    """To its end; NoAnswer, and it is ended, when it takes longer. `name`: of what it asks.
+
+    `env`: its environment, instead of ours; it is looked for in our PATH all the same.
+    """
+    program = _spawn(argv, stdin, os.environ if env is None else env)
     try:
         output, errors = yield from _read_all(program, name or argv[0], boottime() + seconds)
         code = program.wait()
     finally:
-        _end(program)
+        program.end()
     return ProgramEnd(code, output.decode(errors="replace"), errors.decode(errors="replace"))
 
 
-def _read_all(
-    program: subprocess.Popen[bytes], name: str, deadline: float
-) -> Steps[tuple[bytes, bytes]]:
-    assert program.stdout is not None
-    assert program.stderr is not None
-    read = {program.stdout.fileno(): b"", program.stderr.fileno(): b""}
+class _Program:
+    """A child of ours, and what it says. Without `subprocess`: an attendant would load it too."""
+
+    def __init__(self, pid: int, output: int, errors: int) -> None:
+        self._pid = pid
+        self.output, self.errors = output, errors
+        self._code: int | None = None
+
+    def wait(self) -> int:
+        """Its exit code; -N of a signal."""
+        if self._code is None:
+            _, status = os.waitpid(self._pid, 0)
+            self._code = os.waitstatus_to_exitcode(status)
+        return self._code
+
+    def end(self) -> None:
+        """Now, if it has not ended."""
+        os.close(self.output)
+        os.close(self.errors)
+        if self._code is None:
+            send_signal(ProcessIdentity.of(self._pid), signal.SIGKILL)
+            self.wait()
+
+
+def _spawn(argv: Sequence[str], stdin: bytes, env: Mapping[str, str]) -> _Program:
+    given = os.memfd_create("stdin")
+    output, to_output = os.pipe()
+    errors, to_errors = os.pipe()
+    try:
+        write_all(given, stdin)
+        os.lseek(given, 0, os.SEEK_SET)
+        pid = os.posix_spawnp(
+            argv[0],
+            list(argv),
+            env,
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, fd, at) for at, fd in enumerate((given, to_output, to_errors))
+            ],
+            setsid=True,
+            setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # which Python ignores
+        )
+    except BaseException as error:
+        os.close(output)
+        os.close(errors)
+        if not isinstance(error, FileNotFoundError):
+            raise
+        raise Unavailable(
+            f"there is no {argv[0]} here", hint="install it, and see that it is in PATH"
+        ) from None
+    finally:
+        for fd in (given, to_output, to_errors):
+            os.close(fd)
+    return _Program(pid, output, errors)
+
+
+def _read_all(program: _Program, name: str, deadline: float) -> Steps[tuple[bytes, bytes]]:
+    read = {program.output: b"", program.errors: b""}
     open_fds = set(read)
     while open_fds:
         left = deadline - boottime()
@@ -79,14 +124,4 @@ def _read_all(
             read[fd] += data
             if not data:
                 open_fds.discard(fd)
-    output, errors = read.values()
-    return output, errors
-
-
-def _end(program: subprocess.Popen[bytes]) -> None:
-    for pipe in (program.stdout, program.stderr):
-        assert pipe is not None
-        pipe.close()
-    if program.poll() is None:
-        send_signal(ProcessIdentity.of(program.pid), signal.SIGKILL)
-        program.wait()
+    return read[program.output], read[program.errors]

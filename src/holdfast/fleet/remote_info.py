@@ -81,7 +81,7 @@ def info_of(placement: Placement, verdict: RemoteVerdict, last: Json | None) -> 
         wrappers=[one.replace(verdict=None) for one in info.wrappers],
         placement=info.placement or placement.in_spec(placement.node or ""),
     )
-    if verdict.source is VerdictSource.RECORD:
+    if verdict.source in (VerdictSource.RECORD, VerdictSource.SEEN):
         return info
     if verdict.source is VerdictSource.PERSON:
         return info.replace(

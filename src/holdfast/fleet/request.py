@@ -7,7 +7,7 @@ depend on the node, so that a mistake is told before anything is placed.
 
 from __future__ import annotations
 
-import base64
+import binascii
 import os
 
 from holdfast.errors import InvalidOption, WrongUse, argument
@@ -86,7 +86,7 @@ class FleetRequest(Record):
         """The keywords of the library's `start`, on the node."""
         options = dict(self.options)
         if isinstance(options.get("stdin"), dict):
-            options["stdin"] = base64.b64decode(options["stdin"]["base64"])
+            options["stdin"] = binascii.a2b_base64(options["stdin"]["base64"])
         return options
 
 
@@ -164,7 +164,7 @@ def _kind_of_stdin(stdin: Any) -> Any:
 def _plain(name: str, value: Any) -> Any:
     """A value as JSON has it."""
     if isinstance(value, bytes):
-        return {"base64": base64.b64encode(value).decode("ascii")}
+        return {"base64": binascii.b2a_base64(value, newline=False).decode("ascii")}
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if name in ("env", "tags", "given_by"):

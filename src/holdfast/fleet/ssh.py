@@ -71,7 +71,7 @@ class SshPlacer:
         self._sessions.clear()
         self._idle.clear()
 
-    def reserve(self, placement: Placement) -> Steps[Reservation]:
+    def reserve(self, placement: Placement, _is_new: bool) -> Steps[Reservation]:
         """The host itself: what is recorded is which node answers there."""
         session = yield from self._open(asked_of(placement.request))
         facts = session.facts
@@ -103,6 +103,11 @@ class SshPlacer:
         """ssh has no word about a run."""
         yield from ()
         return None
+
+    def look_at_all(self, bounds: Sequence[Reservation]) -> Steps[list[EngineView | None]]:
+        """Nor about many."""
+        yield from ()
+        return [None] * len(bounds)
 
     def reach(self, placement: Placement, call: NodeCall) -> Steps[Channel]:
         """The node's own holdfast, over ssh."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from holdfast.errors import HoldfastError, Refused, WrongUse
-from holdfast.fleet.channel import marked
+from holdfast.fleet.marks import marked
 from holdfast.fleet.node import node_facts
 from holdfast.fleet.request import RERUN, RESUME, START, FleetRequest
 from holdfast.lean import read_json

@@ -34,6 +34,7 @@ class VerdictSource(StrEnum):
 
     NODE = "node"  # its record, read now
     RECORD = "record"  # its record, as it was read before
+    SEEN = "seen"  # its look at the processes, as it was told before; nobody has recorded an ending
     ENGINE = "engine"  # that it has not begun
     LEDGER = "ledger"  # that nothing was started
     DROPPED = "dropped"  # that it was never started, as the node's side or the engine said
@@ -74,6 +75,16 @@ class Sight(Record):
         """Whether a look has shown an ending that its node had recorded: that does not change."""
         is_ended = self.last_state is State.ENDED
         return is_ended and self.last is not None and self.last.run.get("is_recorded") is True
+
+    @property
+    def has_seen_end(self) -> bool:
+        """Whether its node has told that its processes are gone, and how that ended.
+
+        A process that is proven gone does not come back: a node says so only where no restart is
+        due. Who records it later may know more about how.
+        """
+        is_ended = self.last_state is State.ENDED
+        return is_ended and self.last is not None and self.last.run.get("outcome") is not None
 
     @property
     def end_was_exported(self) -> bool:
@@ -123,6 +134,12 @@ def _say_recorded(sight: Sight) -> str:
     how = "exported" if sight.end_was_exported else "seen"
     said = f"recorded by {sight.placement.where}, {how} at {at}"
     return "; ".join(filter(None, (said, now, _quote(sight), _conflict(sight))))
+
+
+def _say_seen(sight: Sight) -> str:
+    where, at = sight.placement.where, sight.last.at if sight.last else ""
+    said = f"{_say_answer(sight)}; so {where} said at {at}"
+    return f"{said}; {_say_unknown(sight)}"
 
 
 def _say_given_up(sight: Sight) -> str:
@@ -204,6 +221,7 @@ _TABLE: tuple[
         VerdictSource.PERSON,
         _say_given_up,
     ),
+    (lambda s: s.has_seen_end, _always(State.ENDED), VerdictSource.SEEN, _say_seen),
     (
         lambda s: s.placement.reservation is None,
         _always(State.QUEUED),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 16  # of those that are waited for one by one, where all have to end anyway
 _LOOK_SECONDS = 0.25  # until an engine is asked again about its jobs; then longer
 _SHARE = 5  # looks take at most one part in so many of the time
+_ASK_SECONDS = 60.0  # until a node is asked about runs that are over, while others go on
 _RECORDED_SECONDS = 8.0  # in which the end of a run is recorded, once its job is over
 
 
@@ -40,7 +41,7 @@ def wait_for_all(
             by_node.setdefault(f"{run.placement.target} {run.placement.node}", []).append(run)
     groups = [group for group in by_node.values() if len(group) > 1]
     found = yield from _ask_nodes(groups, deadline)
-    jobs = [run for run in runs if isinstance(run, RemoteRun) and run.placement.node is None]
+    jobs = [run for run in runs if isinstance(run, RemoteRun) and _waits_for_a_node(run)]
     found |= yield from _wait_for_jobs(jobs, deadline)
     rest = [run for run in runs if run.id not in found]
     # What has ended by now is told at once; of a node that fell silent each is waited for.
@@ -50,6 +51,10 @@ def wait_for_all(
             raise result
         found[run.id] = result
     return [found[run.id] for run in runs]
+
+
+def _waits_for_a_node(run: RemoteRun) -> bool:
+    return run.placement.node is None and run.placement.bound is not None
 
 
 def _ask_nodes(
@@ -67,46 +72,79 @@ def _ask_nodes(
 def _wait_for_jobs(jobs: list[RemoteRun], deadline: float | None) -> Steps[dict[str, RunInfo]]:
     """Runs that an engine has still to place. Its word says when to ask, the nodes how they ended.
 
+    A node is asked once for many: about all that are over when the last is, or after a while.
     Left out, to be waited for on its own: what the engine does not tell, or never began.
     """
     found: dict[str, RunInfo] = {}
+    over = _Over()
     pause = _LOOK_SECONDS
-    while len(jobs) > 1:
+    while len(jobs) > 1 or over.groups:
         began = boottime()
-        going_on, over = yield from _looked_at(jobs)
-        looked = boottime()
-        soon = looked + _RECORDED_SECONDS
-        answers = yield from _ask_nodes(over, soon if deadline is None else min(soon, deadline))
-        found |= {run_id: info for run_id, info in answers.items() if not info.is_active}
-        jobs, left = going_on, _left(deadline)
+        jobs, news = yield from _looked_at(jobs)
+        over.add(news)
+        looked, left = boottime(), _left(deadline)
+        if not jobs or left == 0 or over.is_due:
+            soon = looked + _RECORDED_SECONDS
+            answers = yield from _ask_nodes(
+                over.take(), soon if deadline is None else min(soon, deadline)
+            )
+            found |= {run_id: info for run_id, info in answers.items() if not info.is_active}
         if not jobs or left == 0:
             break
-        pause = _LOOK_SECONDS if over else min(pause * 1.5, LONGEST_AGAIN_SECONDS)
+        pause = _LOOK_SECONDS if news else min(pause * 1.5, LONGEST_AGAIN_SECONDS)
         seconds = max(pause, (looked - began) * _SHARE)
         yield Wait((), seconds if left is None else min(seconds, left))
     return found
 
 
-def _looked_at(jobs: list[RemoteRun]) -> Steps[tuple[list[RemoteRun], list[list[RemoteRun]]]]:
+class _Over:
+    """Runs whose jobs are over, by their node; their nodes were not asked yet."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, list[RemoteRun]] = {}
+        self._since = 0.0
+
+    def add(self, news: dict[str, list[RemoteRun]]) -> None:
+        if news and not self.groups:
+            self._since = boottime()
+        for node, runs in news.items():
+            self.groups.setdefault(node, []).extend(runs)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether they have waited long enough: an engine forgets its jobs."""
+        return bool(self.groups) and boottime() - self._since > _ASK_SECONDS
+
+    def take(self) -> list[list[RemoteRun]]:
+        groups, self.groups = self.groups, {}
+        return list(groups.values())
+
+
+def _looked_at(jobs: list[RemoteRun]) -> Steps[tuple[list[RemoteRun], dict[str, list[RemoteRun]]]]:
     """Those that wait or go on, and those that are over, by their node, as the engine says."""
+    by_target: dict[str, list[RemoteRun]] = {}
+    for run in jobs:
+        by_target.setdefault(run.placement.target, []).append(run)
     going_on: list[RemoteRun] = []
     over: dict[str, list[RemoteRun]] = {}
-    views = yield from together([_look_at_engine(run) for run in jobs], _AT_ONCE)
-    for run, view in zip(jobs, views, strict=True):
-        if isinstance(view, HoldfastError) or view is None:
+    groups = list(by_target.values())
+    answers = yield from together([_look_at_engine(group) for group in groups])
+    for group, views in zip(groups, answers, strict=True):
+        if isinstance(views, HoldfastError):
             continue
-        if not view.is_gone:
-            going_on.append(run)
-        elif view.node is not None and view.refusal is None:
-            over.setdefault(f"{run.placement.target} {view.node}", []).append(run)
-    return going_on, list(over.values())
+        for run, view in zip(group, views, strict=True):
+            if view is not None and not view.is_gone:
+                going_on.append(run)
+            elif view is not None and view.node is not None and view.refusal is None:
+                over.setdefault(f"{run.placement.target} {view.node}", []).append(run)
+    return going_on, over
 
 
-def _look_at_engine(run: RemoteRun) -> Steps[EngineView | None]:
-    bound = run.placement.bound
-    if bound is None:
-        return None
-    return (yield from run._fleet.placer_of(run.placement.target).look(bound))
+def _look_at_engine(runs: list[RemoteRun]) -> Steps[list[EngineView | None]]:
+    """Of runs of one target, which are all bound."""
+    placer = runs[0]._fleet.placer_of(runs[0].placement.target)
+    bounds = [run.placement.bound for run in runs]
+    return (yield from placer.look_at_all([one for one in bounds if one is not None]))
 
 
 def _left(deadline: float | None) -> float | None:

@@ -10,7 +10,7 @@ import os
 
 from holdfast.cli.text import streams
 from holdfast.errors import WrongUse
-from holdfast.fleet.channel import marked
+from holdfast.fleet.marks import marked
 from holdfast.fleet.node import node_facts
 from holdfast.lean import read_json
 from holdfast.manage.runs import Runs
@@ -29,6 +29,9 @@ _OTHER_NODE = 6
 
 def serve(verb: str, words: list[str], args: Namespace) -> int:
     """One of the verbs of a node."""
+    from holdfast.manage.starting.elsewhere import stay_here
+
+    stay_here()
     return _VERBS[verb](words, args)
 
 

@@ -148,7 +148,7 @@ def _give_up(fleet: Fleet, words: list[str], args: Namespace) -> int:
         says = "nothing was reserved for it: forgotten"
     elif placement.given_up is not None:
         says = verdict.evidence
-    elif verdict.state is State.ENDED:
+    elif verdict.state is State.ENDED and verdict.source is not VerdictSource.SEEN:
         raise Refused(
             f"{placement.name} ({placement.id}) has ended, and is not lost: {verdict.evidence}",
             hint=f"holdfast rm {placement.id} frees its key",
@@ -156,7 +156,7 @@ def _give_up(fleet: Fleet, words: list[str], args: Namespace) -> int:
         )
     else:
         _vouch(fleet, placement, args.reason)
-        says = f"given up; it was unknown: {verdict.evidence}"
+        says = f"given up; it was {verdict.state}: {verdict.evidence}"
     if args.json:
         streams.say_json({"schema": 1, "id": placement.id, "name": placement.name, "says": says})
     elif not args.quiet:

@@ -31,6 +31,7 @@ _EXPORT_AGAIN_SECONDS = 30.0
 _READ_BYTES = 1 << 16
 _HELD_BYTES = 1 << 20  # of output that nobody has read yet
 _MARK = b"\0holdfast "
+_START = "start"  # the words of a start
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _CALM = "echo 0 2>/dev/null >/proc/self/oom_score_adj;"  # a worker of Ray has 1000
 
@@ -42,6 +43,7 @@ class Desk:
         self._line = _line_of(command, home)
         self._ray_node = ray_node
         self._calls: dict[str, _Call] = {}
+        self._starts = 0  # answers of starts, and a few more
         self._facts: dict[str, Any] | None = None
         threading.Thread(target=self._sweep, daemon=True).start()
 
@@ -58,12 +60,16 @@ class Desk:
     ) -> None:
         """Begin a command; with a size, on a terminal of that kind."""
         call = self._calls[token] = _Call(size, {"TERM": term} if term else {})
+        call.is_start = words == _START
         await call.begin(["/bin/sh", "-lc", f"{_CALM} exec {self._line} {words}"])
         call.tasks.append(asyncio.ensure_future(self._forget(token, call)))
 
     async def read(self, token: str) -> tuple[list[tuple[int, bytes]], int | None]:
         """What it wrote, each with its descriptor, and its exit code once all was read."""
-        return await self._calls[token].read()
+        call = self._calls[token]
+        pieces, code = await call.read()
+        self._starts += call.is_start and bool(pieces)
+        return pieces, code
 
     async def write(self, token: str, data: bytes, is_last: bool) -> None:
         """To its stdin."""
@@ -92,6 +98,7 @@ class Desk:
         while True:
             time.sleep(_SWEEP_SECONDS)
             try:
+                starts = self._starts  # one that comes from here on is for the next round
                 names = _groups_on(self._ray_node)
                 if names and finder is None:
                     finder = _Finder(self._line)
@@ -99,7 +106,7 @@ class Desk:
                 for name in names:
                     assert finder is not None
                     over[name] = finder.is_over(name.removeprefix("hf-"))
-                exporting.see(over)
+                exporting.see(over, starts)
                 for name in names:
                     if over[name]:
                         _remove_group(name)
@@ -123,6 +130,7 @@ class _Call:
         self._terminal = -1
         self._pieces: list[tuple[int, bytes]] = []
         self._code: int | None = None
+        self.is_start = False
         self._changed = asyncio.Condition()
         self._process: asyncio.subprocess.Process | None = None
 
@@ -268,14 +276,19 @@ class _Exporting:
     def __init__(self, line: str) -> None:
         self._argv = ["/bin/sh", "-lc", f"{_CALM} exec {line} export --quiet"]
         self._seen: dict[str, bool] = {}
+        self._starts = 0
         self._is_due = False
         self._not_before = 0.0
 
-    def see(self, over: dict[str, bool | None]) -> None:
-        """Which groups there are, and what became of their runs; None: not started."""
+    def see(self, over: dict[str, bool | None], starts: int) -> None:
+        """Which groups there are, and what became of their runs (None: not started).
+
+        `starts`: how many had been made by this desk before. Another desk of this node may have
+        given the group of one back before it was ever seen here.
+        """
         begun = {name: is_over for name, is_over in over.items() if is_over is not None}
-        self._is_due = self._is_due or begun != self._seen  # a group may be given back by another
-        self._seen = begun
+        self._is_due = self._is_due or begun != self._seen or starts != self._starts
+        self._seen, self._starts = begun, starts
         if not self._is_due or time.monotonic() < self._not_before:
             return
         try:

@@ -62,7 +62,7 @@ class RayPlacer:
         self._sessions.clear()
         self._idle.clear()
 
-    def reserve(self, placement: Placement) -> Steps[Reservation]:
+    def reserve(self, placement: Placement, _is_new: bool) -> Steps[Reservation]:
         """A group, and which node answers where Ray has put it."""
         made = yield from self._call(
             "reserve",
@@ -110,6 +110,14 @@ class RayPlacer:
         said = yield from self._call("look", bound=bound.handle)
         word = said["state"] if said["is_alive"] else f"{said['state']}, its node DEAD"
         return EngineView("ray", word, is_gone=said["state"] == "REMOVED", node=said["host"])
+
+    def look_at_all(self, bounds: Sequence[Reservation]) -> Steps[list[EngineView | None]]:
+        """One by one: a run is bound to its node before it is committed, so there are few."""
+        found: list[EngineView | None] = []
+        for bound in bounds:
+            view = yield from self.look(bound)
+            found.append(view)
+        return found
 
     def reach(self, placement: Placement, call: NodeCall) -> Steps[Channel]:
         """The node's own holdfast, at its desk."""

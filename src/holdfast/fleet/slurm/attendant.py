@@ -10,17 +10,16 @@ database is configured, it has the facts exported: a job that is over leads to n
 from __future__ import annotations
 
 import os
-import signal
 
 from holdfast.errors import HoldfastError, Refused, Unavailable, WrongUse, argument
-from holdfast.fleet.channel import marked
 from holdfast.fleet.export.beside import export_beside
+from holdfast.fleet.marks import marked
 from holdfast.fleet.node import node_facts
 from holdfast.fleet.programs import run_program
-from holdfast.fleet.slurm.placer import LIMIT_ROOM_SECONDS, WARNING_SECONDS, grace_of
+from holdfast.fleet.slurm.limits import LIMIT_ROOM_SECONDS, WARNING_SECONDS, grace_of
 from holdfast.fleet.slurm.words import COMMENT, LONGEST_COMMENT, seconds_left
 from holdfast.fleet.starter import answer
-from holdfast.lean import json_text, read_json
+from holdfast.lean import json_text, read_json, signal
 from holdfast.manage.operations import Wait, run_steps
 from holdfast.manage.run import Run
 from holdfast.process.clock import boottime

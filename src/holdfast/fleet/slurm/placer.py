@@ -8,6 +8,7 @@ step never starts or adopts anything: that would end with the step.
 from __future__ import annotations
 
 import math
+import os
 
 from holdfast.errors import HoldfastError, NoAnswer, Refused, Unavailable
 from holdfast.fleet.channel import Channel
@@ -23,7 +24,20 @@ from holdfast.fleet.session import (
     start_document,
     tty_word,
 )
-from holdfast.fleet.slurm.words import SlurmConfig, batch_script, node_line, read_job
+from holdfast.fleet.slurm.limits import (
+    LIMIT_ROOM_SECONDS,
+    ROOM_SECONDS,
+    WARNING_SECONDS,
+    grace_of,
+)
+from holdfast.fleet.slurm.words import (
+    JOB_FORMAT,
+    SlurmConfig,
+    batch_script,
+    node_line,
+    read_job,
+    read_jobs,
+)
 from holdfast.lean import json_text
 from holdfast.manage.doctor.findings import failed, works
 from holdfast.manage.operations import Wait
@@ -45,14 +59,12 @@ if TYPE_CHECKING:
     from holdfast.manage.doctor.findings import DoctorFinding
     from holdfast.manage.operations import Steps
 
-ROOM_SECONDS = 5.0  # between a run's grace and Slurm's SIGKILL
-LIMIT_ROOM_SECONDS = 10.0  # between a run's own deadline with its grace, and the job's limit
-WARNING_SECONDS = 60  # before its limit, or more, the attendant is warned by a SIGTERM
 _HAND_SECONDS = 60.0
 _AGAIN_SECONDS = 0.1
 _LONGEST_AGAIN_SECONDS = 2.0
 _IMMEDIATE_SECONDS = 10  # in which a node has to have room for a short job
-_BATCH_ENVIRONMENT = "--export=NONE"  # that of a login there: ours may hold secrets
+_ENVIRONMENT = ("SLURM_CONF", "SLURM_JWT", "SLURM_CLUSTERS")  # what sbatch needs, of ours
+_PATH = "/usr/local/bin:/usr/bin:/bin"
 _NO_SHIMS = "this command is a step of a Slurm job, and what it starts would end with it"
 
 
@@ -65,30 +77,38 @@ class SlurmPlacer:
         self._target = target
         self._settings = target.settings
         self._config: SlurmConfig | None = None
+        self._held: set[str] = set()  # jobs that this process has submitted, and not released
 
     def close(self) -> None:
         """Nothing is kept open."""
 
-    def reserve(self, placement: Placement) -> Steps[Reservation]:
+    def reserve(self, placement: Placement, is_new: bool) -> Steps[Reservation]:
         """A held job: Slurm does not start what no ledger has recorded."""
         config = yield from self._read_config()
         grace = grace_of(placement.request)
         refuse_settings(config, grace)
         name = job_name(placement)
-        found = yield from self._call(
-            "squeue", "--noheader", "--me", "-t", "PD", "-n", name, "-o%i"
-        )
-        job = found.output.split()
+        job = "" if is_new else (yield from self._submitted(name))
         if not job:
-            words = [*self._submission(placement, grace), "--job-name", name]
-            script = batch_script(self._settings.command, self._settings.home, _asked(placement))
-            made = yield from self._call("sbatch", *words, stdin=script)
-            job = made.output.strip().split(";")
-        return Reservation("slurm", {"job": job[0], "name": name, "cluster": config.cluster})
+            job = yield from self._submit(placement, name, grace)
+            self._held.add(job)
+        return Reservation("slurm", {"job": job, "name": name, "cluster": config.cluster})
+
+    def _submitted(self, name: str) -> Steps[str]:
+        """The job that a submitter which died has left."""
+        words = ("--noheader", "--me", "-t", "PD", "-n", name, "-o%i")
+        found = yield from self._call("squeue", *words)
+        return (found.output.split() or [""])[0]
+
+    def _submit(self, placement: Placement, name: str, grace: float) -> Steps[str]:
+        words = [*self._submission(placement, grace), "--job-name", name]
+        script = batch_script(self._settings.command, self._settings.home, _asked(placement))
+        made = yield from self._call("sbatch", *words, stdin=script, env=_batch_environment())
+        return made.output.strip().split(";")[0]
 
     def _submission(self, placement: Placement, grace: float) -> list[str]:
         words = ["--parsable", "--hold", "--no-requeue", "--nodes=1", "--ntasks=1"]
-        words += [_BATCH_ENVIRONMENT, "--output=/dev/null", "--chdir=/"]
+        words += ["--export=ALL", "--output=/dev/null", "--chdir=/"]
         words += [f"--signal=B:TERM@{WARNING_SECONDS}"]
         if self._target.name:
             words.append(f"--partition={self._target.name}")
@@ -111,6 +131,10 @@ class SlurmPlacer:
         self, placement: Placement, bound: Reservation, request: FleetRequest | None
     ) -> Steps[StartAnswer | None]:
         """Release the job that the ledger names. What has secrets is handed over once it runs."""
+        if request is not None and (yield from self._release_own(bound)):
+            if placement.is_whole:
+                return StartAnswer(None, None)
+            return (yield from self._hand_over(placement, bound, request))
         job = yield from self._job(bound)
         if job is None:
             raise _forgotten(bound)
@@ -127,6 +151,16 @@ class SlurmPlacer:
         if request is None:
             return StartAnswer(None, None, was_before=True)
         return (yield from self._hand_over(placement, bound, request))
+
+    def _release_own(self, bound: Reservation) -> Steps[bool]:
+        """Release a job that this process has submitted just now. False: look at it first."""
+        job = str(bound.handle["job"])
+        if job not in self._held:
+            return False
+        self._held.discard(job)
+        words = ("scontrol", "release", job)
+        ended = yield from run_program(words, seconds=self._settings.answer_seconds)
+        return not ended.code
 
     def _hand_over(
         self, placement: Placement, bound: Reservation, request: FleetRequest
@@ -191,11 +225,17 @@ class SlurmPlacer:
 
     def look(self, bound: Reservation) -> Steps[EngineView | None]:
         """What Slurm says of the job."""
-        job = yield from self._job(bound)
-        if job is None:
-            word = f"nothing of job {bound.handle['job']} any more"
-            return EngineView("slurm", word, is_gone=True)
-        return job.view()
+        return _view_of((yield from self._job(bound)), bound)
+
+    def look_at_all(self, bounds: Sequence[Reservation]) -> Steps[list[EngineView | None]]:
+        """One squeue for all of them; without when and why of a state."""
+        numbers = ",".join(str(bound.handle["job"]) for bound in bounds)
+        words = ("squeue", "--noheader", "--states=all", "--jobs", numbers, "--format", JOB_FORMAT)
+        shown = yield from run_program(words, seconds=self._settings.answer_seconds)
+        if shown.code and "Invalid job id" not in shown.errors:
+            raise _no_answer(shown)
+        jobs = read_jobs(shown.output)
+        return [_view_of(jobs.get(str(bound.handle["job"])), bound) for bound in bounds]
 
     def _job(self, bound: Reservation) -> Steps[SlurmJob | None]:
         """None: Slurm has forgotten it, or has given its number to another."""
@@ -293,8 +333,11 @@ class SlurmPlacer:
             self._config = SlurmConfig.read(shown.output)
         return self._config
 
-    def _call(self, *argv: str, stdin: bytes = b"") -> Steps[ProgramEnd]:
-        ended = yield from run_program(argv, stdin=stdin, seconds=self._settings.answer_seconds)
+    def _call(
+        self, *argv: str, stdin: bytes = b"", env: dict[str, str] | None = None
+    ) -> Steps[ProgramEnd]:
+        seconds = self._settings.answer_seconds
+        ended = yield from run_program(argv, stdin=stdin, seconds=seconds, env=env)
         if ended.code:
             raise _no_answer(ended, argv[0])
         return ended
@@ -311,15 +354,30 @@ class SlurmPlacer:
         return node_line(self._settings.command, self._settings.home, *words)
 
 
+def _batch_environment() -> dict[str, str]:
+    """Of sbatch, which hands it to the job: ours may hold secrets, and is of another machine.
+
+    Of a submitter that is in a job itself, SLURM_RESTART_COUNT would be taken for that of the run.
+    """
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _ENVIRONMENT or name.startswith("SBATCH_")
+    }
+    return {**kept, "PATH": _PATH}
+
+
+def _view_of(job: SlurmJob | None, bound: Reservation) -> EngineView:
+    """None, and a job of another name, which has got its number: Slurm has forgotten it."""
+    if job is None or job.name != bound.handle["name"]:
+        word = f"nothing of job {bound.handle['job']} any more"
+        return EngineView("slurm", word, is_gone=True)
+    return job.view()
+
+
 def job_name(placement: Placement) -> str:
     """By which a job is found again."""
     return f"hf-{placement.id}"
-
-
-def grace_of(request: dict[str, Any]) -> float:
-    """How long a stop of it may take, before SIGKILL."""
-    grace = (request.get("options") or {}).get("grace")
-    return float(Wanted().grace_seconds if grace is None else seconds_given(grace, "grace"))
 
 
 def refuse_settings(config: SlurmConfig, grace: float) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shlex
-
 from holdfast.fleet.placement import EngineView
 from holdfast.lean import json_text
 from holdfast.record import Record
@@ -19,7 +16,8 @@ COMMENT = "holdfast: "  # begins what an attendant says about a run that it did 
 LONGEST_COMMENT = 300
 _WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SUSPENDED")
 _REACHABLE = ("RUNNING", "SUSPENDED")
-_NOTHING = ("", "(null)", "None", "N/A", "Unknown")
+_NOTHING = ("", "(null)", "None", "N/A", "n/a", "Unknown")
+JOB_FORMAT = "%i %T %B %j %k"  # for squeue: number, state, node, name, comment
 
 
 class SlurmJob(Record):
@@ -75,6 +73,7 @@ class SlurmJob(Record):
 
 def read_job(line: str) -> SlurmJob:
     """One line of `scontrol show job -o`."""
+    import re
 
     def field(name: str) -> str:
         found = re.search(rf"(?:^| ){re.escape(name)}=(.*?)(?= [A-Z][\w/:-]*=|\s*$)", line)
@@ -82,7 +81,6 @@ def read_job(line: str) -> SlurmJob:
         return "" if value in _NOTHING else value
 
     state = field("JobState")
-    comment = field("Comment")
     begun = field("BatchHost") or field("NodeList")
     return SlurmJob(
         field("JobName"),
@@ -92,8 +90,22 @@ def read_job(line: str) -> SlurmJob:
         state == "PENDING" and field("Reason").startswith("JobHeld"),
         field("ExitCode").partition(":")[0],
         field("EndTime") or field("StartTime") or None,
-        comment.removeprefix(COMMENT) if comment.startswith(COMMENT) else None,
+        _refusal(field("Comment")),
     )
+
+
+def read_jobs(text: str) -> dict[str, SlurmJob]:
+    """What squeue prints in JOB_FORMAT, by the number of each job."""
+    found = {}
+    for line in text.splitlines():
+        number, state, node, name, comment = [*line.split(" ", 4), ""][:5]
+        known = None if node in _NOTHING else node
+        found[number] = SlurmJob(name, state, "", known, False, "", None, _refusal(comment))
+    return found
+
+
+def _refusal(comment: str) -> str | None:
+    return comment.removeprefix(COMMENT).strip() if comment.startswith(COMMENT) else None
 
 
 class SlurmConfig(Record):
@@ -107,6 +119,8 @@ class SlurmConfig(Record):
     @classmethod
     def read(cls, text: str) -> SlurmConfig:
         """The output of `scontrol show config`."""
+        import re
+
         rows = dict(re.findall(r"^(\w+)\s*= (.*?)\s*$", text, re.MULTILINE))
         wait = re.match(r"\d+", rows.get("KillWait", ""))
         return cls(
@@ -117,24 +131,51 @@ class SlurmConfig(Record):
         )
 
 
+_BATCH = """\
+#!/bin/sh
+IFS=: read -r USER _ _ _ _ HOME SHELL <<HOLDFAST
+$(getent passwd "$(id -u)")
+HOLDFAST
+LOGNAME=$USER
+export USER LOGNAME HOME SHELL
+case "${{SHELL##*/}}" in
+  bash|dash|ash|ksh|mksh|zsh) login=$SHELL ;;
+  *) login=/bin/sh ;;
+esac
+exec "$login" -lc {line} 3<<'HOLDFAST' </dev/null
+{document}
+HOLDFAST
+"""
+
+
 def batch_script(command: str, home: str, document: Json) -> bytes:
-    """What sbatch is given: the attendant, and what it is to start, without secrets."""
-    body = json_text(document)  # one line of ASCII
-    return (
-        f"#!/bin/sh\n{node_line(command, home, 'attend')} <<'HOLDFAST'\n{body}\nHOLDFAST\n".encode()
-    )
+    """What sbatch is given: the attendant, and what it is to start, without secrets.
+
+    Its environment is made here, by a login shell of the user's kind. Slurm's own way
+    (`--export=NONE`) takes one login after the other on a node, and goes without after 2 s.
+    """
+    import shlex
+
+    line = f"{node_line(command, home, 'attend')} <&3 3<&-"
+    # One line of ASCII. A login script that reads its stdin does not get it.
+    return _BATCH.format(line=shlex.quote(line), document=json_text(document)).encode()
 
 
 def node_line(command: str, home: str, *words: str) -> str:
     """A shell's line for the node's own holdfast. The command is the user's text."""
+    import shlex
+
     prefix = f"env HOLDFAST_HOME={shlex.quote(home)} " if home else ""
     return f"exec {prefix}{command} fleet {shlex.join(words)}"
 
 
 def seconds_left(text: str) -> float | None:
     """`1-02:03:04` of squeue's %L; None: no limit."""
-    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text.strip())
-    if found is None:
+    days, dash, rest = text.strip().rpartition("-")
+    parts = [days or "0", *rest.split(":")] if dash or ":" in rest else []
+    if not all(part.isdigit() for part in parts) or len(parts) not in (3, 4):
         return None
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    return ((days * 24 + hours) * 60 + minutes) * 60.0 + seconds
+    seconds = 0.0
+    for part in parts[1:]:
+        seconds = seconds * 60 + int(part)
+    return int(parts[0]) * 86400.0 + seconds

@@ -82,6 +82,19 @@ if TYPE_CHECKING:
         ) -> Steps[list[RunInfo]]: ...
 
 
+_stays_here = False
+
+
+def stay_here() -> None:
+    """From here on no reference leads to another machine: a node answers for its own runs alone.
+
+    It may have the same ledger as who asks, to export to. A run that it does not have would be
+    looked for where it was placed: at this node, and so on.
+    """
+    global _stays_here
+    _stays_here = True
+
+
 def fleet() -> FleetLibrary:
     """The layer above, loaded now."""
     from importlib import import_module
@@ -104,7 +117,7 @@ def start_elsewhere(runs: Runs, argv: Sequence[str], options: dict[str, Any]) ->
 
 def leads_elsewhere(home: Home) -> bool:
     """Whether runs were placed elsewhere from this home."""
-    return os.path.isdir(f"{home.fleet_path}/placements")
+    return not _stays_here and os.path.isdir(f"{home.fleet_path}/placements")
 
 
 def may_be_elsewhere(references: Sequence[str]) -> bool:
@@ -131,4 +144,4 @@ def has_shared_ledger() -> bool:
     """Whether others may have placed runs that this home does not know of."""
     from holdfast.manage.starting.config import load_config
 
-    return bool(load_config().fleet.get("ledger", "home") != "home")
+    return not _stays_here and bool(load_config().fleet.get("ledger", "home") != "home")
