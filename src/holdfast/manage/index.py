@@ -25,6 +25,7 @@ from holdfast.manage.index_rows import (
 from holdfast.manage.info import RunInfo
 from holdfast.run.atomic_files import remove_file
 from holdfast.run.locks import take_lock
+from holdfast.run.names import is_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any, Self
 
+    from holdfast.manage.runs_stamp import RunsStamp
     from holdfast.manage.selection import Selection
     from holdfast.run.home import Home
 
@@ -45,6 +47,8 @@ _SCHEMA = (
     "CREATE TABLE tags (key BLOB, value BLOB, run INTEGER)",
     "CREATE INDEX tags_key ON tags (key, value, run)",
     "CREATE INDEX tags_run ON tags (run)",
+    # What was in `runs/` without a row, when it had that stamp: all else had one.
+    "CREATE TABLE listed (stamp TEXT NOT NULL, clock REAL NOT NULL, without_row TEXT NOT NULL)",
 )
 # The rows have the fields of a run: other fields are another version.
 _VERSION = zlib.crc32(f"2 {_SCHEMA} {RunInfo._fields}".encode()) & 0x7FFFFFFF
@@ -71,6 +75,7 @@ class Index:
         self._must_rebuild = False
         self._added: dict[str, tuple[tuple[Any, ...], dict[str, str], str]] = {}
         self._gone: set[str] = set()
+        self._listed: tuple[RunsStamp, set[str], set[str]] | None = None
 
     def __enter__(self) -> Self:
         self._open()
@@ -93,6 +98,22 @@ class Index:
             return []
         text: str = found[0][0] if found and found[0][0] else ""
         return text.split("\n") if text else []
+
+    def listed_without_row(self, stamp: RunsStamp, active: Iterable[str]) -> set[str] | None:
+        """Of a listing that still stands, and of these, the runs without a row; None: of none."""
+        try:
+            found = self._rows(
+                "SELECT clock, without_row FROM listed WHERE stamp = ?", [stamp.text]
+            )
+            if not found or not stamp.goes_on_from(found[0][0]):
+                return None
+            ids = {*found[0][1].split(), *active}
+            return {run_id for run_id in ids if not self._has_row(run_id)}
+        except IndexLost:
+            return None
+
+    def _has_row(self, run_id: str) -> bool:
+        return bool(self._rows("SELECT 1 FROM runs WHERE id = ?", [run_id]))
 
     def rows(self, selection: Selection, *, by_end: bool) -> Iterator[IndexRow]:
         """The runs that may fit, the newest or last ended first. IndexLost on the way.
@@ -166,6 +187,10 @@ class Index:
     def remove(self, ids: Iterable[str]) -> None:
         """Forget runs that are gone, or have not ended after all."""
         self._gone.update(ids)
+
+    def note_listing(self, stamp: RunsStamp, ids: set[str], without_row: set[str]) -> None:
+        """These are all runs, and all but some have rows: the next listing need not list them."""
+        self._listed = (stamp, ids, without_row)
 
     def settle(self) -> None:
         """From here on `rows` has what was added: from the file, or else from memory."""
@@ -266,7 +291,7 @@ class Index:
         """Write to the file what is to be written; False: it can't be now."""
         if self._is_private:
             return False
-        if not (self._added or self._gone or self._must_rebuild):
+        if not (self._added or self._gone or self._must_rebuild or self._listed):
             return True
         import sqlite3
 
@@ -308,7 +333,7 @@ class Index:
     def _write(self, connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
         if connection.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
-            for table in ("runs", "infos", "tags"):
+            for table in ("runs", "infos", "tags", "listed"):
                 connection.execute(f"DROP TABLE IF EXISTS {table}")
             for statement in _SCHEMA:
                 connection.execute(statement)
@@ -322,6 +347,11 @@ class Index:
             connection.execute("INSERT INTO infos VALUES (?, ?)", (number, text))
             pairs = [(as_bytes(key), as_bytes(value), number) for key, value in tags.items()]
             connection.executemany("INSERT INTO tags VALUES (?, ?, ?)", pairs)
+        if self._gone:
+            connection.execute("DELETE FROM listed")  # a run may have lost its row
+        if self._listed is not None:
+            _write_listing(connection, *self._listed)
+            self._listed = None
         connection.execute("COMMIT")
         self._added.clear()
         self._gone.clear()
@@ -338,6 +368,18 @@ def _delete(connection: sqlite3.Connection, run_id: str) -> None:
     if found is not None:
         for table, column in (("runs", "rowid"), ("infos", "run"), ("tags", "run")):
             connection.execute(f"DELETE FROM {table} WHERE {column} = ?", found)
+
+
+def _write_listing(
+    connection: sqlite3.Connection, stamp: RunsStamp, ids: set[str], without_row: set[str]
+) -> None:
+    """Only if each of the others has its row now: somebody else may have removed some."""
+    found = connection.execute("SELECT group_concat(id, ?) FROM runs", ["\n"]).fetchone()[0] or ""
+    missing = ids.difference(found.split("\n"), without_row)
+    connection.execute("DELETE FROM listed")
+    if not any(map(is_id, missing)):
+        values = (stamp.text, stamp.clock, " ".join(without_row))
+        connection.execute("INSERT INTO listed VALUES (?, ?, ?)", values)
 
 
 def _part_and_sums(by: str | None, row: tuple[Any, ...]) -> tuple[str | None, list[Any]]:
