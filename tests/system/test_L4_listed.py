@@ -9,10 +9,10 @@ import time
 
 import pytest
 
-from holdfast.manage import runs_stamp
 from holdfast.manage.index import Index
 from holdfast.manage.listing import list_runs, select_runs
-from holdfast.manage.runs_stamp import RunsStamp
+from holdfast.manage.reading import runs_stamp
+from holdfast.manage.reading.runs_stamp import RunsStamp
 from holdfast.run.directory import RunDirectory
 from holdfast.run.home import Home
 from tests.support.history import DAY, make_ended, make_history, template_of
@@ -46,7 +46,7 @@ def home(listings) -> Home:
 
 
 def _names(home: Home, **how) -> list[str]:
-    return [info.name for info in select_runs(home, by_end=True, closely=False, **how)]
+    return [str(info.name) for info in select_runs(home, by_end=True, closely=False, **how)]
 
 
 def _settle(home: Home, listings: list[str]) -> list[str]:

@@ -16,10 +16,11 @@ from holdfast.manage.index_rows import (
     FIGURES,
     IndexRow,
     as_bytes,
-    as_text,
     columns_of,
     conditions,
     info_from,
+    part_and_sums,
+    quoted,
     text_of,
 )
 from holdfast.manage.info import RunInfo
@@ -33,12 +34,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any, Self
 
-    from holdfast.manage.runs_stamp import RunsStamp
+    from holdfast.manage.reading.runs_stamp import RunsStamp
     from holdfast.manage.selection import Selection
     from holdfast.run.home import Home
 
 _BUSY_SECONDS = 0.2  # then the directories are read instead
 _PAGE = 256  # rows at once: no lock is held while they are looked at
+_FEW = 500  # ids that are asked for by name
 _BATCH = 1000  # rows that are held until they are written
 _SCHEMA = (
     f"CREATE TABLE runs ({', '.join(COLUMNS)})",
@@ -102,18 +104,25 @@ class Index:
     def listed_without_row(self, stamp: RunsStamp, active: Iterable[str]) -> set[str] | None:
         """Of a listing that still stands, and of these, the runs without a row; None: of none."""
         try:
-            found = self._rows(
-                "SELECT clock, without_row FROM listed WHERE stamp = ?", [stamp.text]
-            )
-            if not found or not stamp.goes_on_from(found[0][0]):
-                return None
-            ids = {*found[0][1].split(), *active}
-            return {run_id for run_id in ids if not self._has_row(run_id)}
+            query = "SELECT clock, without_row FROM listed WHERE stamp = ?"
+            found = self._rows(query, [stamp.text])
         except IndexLost:
             return None
+        if not found or not stamp.goes_on_from(found[0][0]):
+            return None
+        return self.without_row({*found[0][1].split(), *active})
 
-    def _has_row(self, run_id: str) -> bool:
-        return bool(self._rows("SELECT 1 FROM runs WHERE id = ?", [run_id]))
+    def without_row(self, ids: set[str]) -> set[str]:
+        """Those of these runs that have none; other names in it do not count."""
+        if len(ids) > _FEW:
+            return ids.difference(self.ids())
+        wanted = set(filter(is_id, ids))
+        try:
+            marks = ", ".join("?" * len(wanted))
+            found = self._rows(f"SELECT id FROM runs WHERE id IN ({marks})", wanted)
+        except IndexLost:
+            return wanted
+        return wanted.difference(run_id for (run_id,) in found)
 
     def rows(self, selection: Selection, *, by_end: bool) -> Iterator[IndexRow]:
         """The runs that may fit, the newest or last ended first. IndexLost on the way.
@@ -122,14 +131,9 @@ class Index:
         """
         where, values = conditions(selection)
         self._define(selection)
-        order, after = (
-            ("at DESC, id DESC", "(at, id) < (?, ?)")
-            if by_end
-            else (
-                "id DESC",
-                "id < ?",
-            )
-        )
+        order, after = "id DESC", "id < ?"
+        if by_end:
+            order, after = "at DESC, id DESC", "(at, id) < (?, ?)"
         query = f"SELECT rowid, id, at, stamp FROM runs WHERE {where} AND {{}} ORDER BY {order}"
         page = self._rows(f"{query.format('1')} LIMIT {_PAGE}", values)
         while page:
@@ -170,7 +174,7 @@ class Index:
         )
         if without:
             self._rows("DROP TABLE without_")
-        return [_part_and_sums(by, row) for row in found]
+        return [part_and_sums(by, row) for row in found]
 
     # What is added to it
 
@@ -234,7 +238,7 @@ class Index:
             self._must_rebuild = True
             return
         try:
-            uri = f"file:{_quoted(self._path)}?mode=ro"
+            uri = f"file:{quoted(self._path)}?mode=ro"
             self._connection = sqlite3.connect(
                 uri, timeout=_BUSY_SECONDS, uri=True, isolation_level=None
             )
@@ -380,22 +384,6 @@ def _write_listing(
     if not any(map(is_id, missing)):
         values = (stamp.text, stamp.clock, " ".join(without_row))
         connection.execute("INSERT INTO listed VALUES (?, ?, ?)", values)
-
-
-def _part_and_sums(by: str | None, row: tuple[Any, ...]) -> tuple[str | None, list[Any]]:
-    if by == "tag":
-        key, value, *sums = row
-        return None if key is None else f"{as_text(key)}={as_text(value)}", sums
-    part, *sums = row
-    return as_text(part) if by == "agent" and part is not None else part, sums
-
-
-def _quoted(path: str) -> str:
-    """For a URI of SQLite's. `urllib` would take longer to load than the listing takes."""
-    return "".join(
-        chr(byte) if byte < 128 and byte not in b"%?#" else f"%{byte:02x}"
-        for byte in os.fsencode(path)
-    )
 
 
 def _is_busy(error: sqlite3.Error) -> bool:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.manage.index_rows import IndexRow
     from holdfast.manage.reading.digests import Digests
     from holdfast.manage.reading.kept_runs import KeptRuns
-    from holdfast.manage.runs_stamp import RunsStamp
+    from holdfast.manage.reading.runs_stamp import RunsStamp
     from holdfast.manage.state import RunView
     from holdfast.run.home import Home
 
@@ -75,7 +75,7 @@ def select_runs(
         ids = selection.marked_candidates(home)
     stamp = None
     if ids is None and _has_many(home):
-        from holdfast.manage.runs_stamp import RunsStamp
+        from holdfast.manage.reading.runs_stamp import RunsStamp
 
         stamp = RunsStamp.of(home)
     if ids is None and stamp is None:
@@ -217,8 +217,7 @@ class _Listing:
 
     def _unsettled(self, ids: set[str] | None) -> list[str]:
         """Those without a row."""
-        found = self._without_row if ids is None else ids.difference(self._index.ids())
-        return _newest_first(found)
+        return _newest_first(self._without_row if ids is None else self._index.without_row(ids))
 
     def _by_end(self, ids: set[str] | None) -> Iterator[RunInfo | None]:
         """The order is not known before all are: what has no row is read first."""
