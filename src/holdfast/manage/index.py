@@ -16,15 +16,17 @@ from holdfast.manage.index_rows import (
     FIGURES,
     IndexRow,
     as_bytes,
-    as_text,
     columns_of,
     conditions,
     info_from,
+    part_and_sums,
+    quoted,
     text_of,
 )
 from holdfast.manage.info import RunInfo
 from holdfast.run.atomic_files import remove_file
 from holdfast.run.locks import take_lock
+from holdfast.run.names import is_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,11 +34,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any, Self
 
+    from holdfast.manage.reading.runs_stamp import RunsStamp
     from holdfast.manage.selection import Selection
     from holdfast.run.home import Home
 
 _BUSY_SECONDS = 0.2  # then the directories are read instead
 _PAGE = 256  # rows at once: no lock is held while they are looked at
+_FEW = 500  # ids that are asked for by name
 _BATCH = 1000  # rows that are held until they are written
 _SCHEMA = (
     f"CREATE TABLE runs ({', '.join(COLUMNS)})",
@@ -45,6 +49,8 @@ _SCHEMA = (
     "CREATE TABLE tags (key BLOB, value BLOB, run INTEGER)",
     "CREATE INDEX tags_key ON tags (key, value, run)",
     "CREATE INDEX tags_run ON tags (run)",
+    # What was in `runs/` without a row, when it had that stamp: all else had one.
+    "CREATE TABLE listed (stamp TEXT NOT NULL, clock REAL NOT NULL, without_row TEXT NOT NULL)",
 )
 # The rows have the fields of a run: other fields are another version.
 _VERSION = zlib.crc32(f"2 {_SCHEMA} {RunInfo._fields}".encode()) & 0x7FFFFFFF
@@ -71,6 +77,7 @@ class Index:
         self._must_rebuild = False
         self._added: dict[str, tuple[tuple[Any, ...], dict[str, str], str]] = {}
         self._gone: set[str] = set()
+        self._listed: tuple[RunsStamp, set[str], set[str]] | None = None
 
     def __enter__(self) -> Self:
         self._open()
@@ -94,6 +101,29 @@ class Index:
         text: str = found[0][0] if found and found[0][0] else ""
         return text.split("\n") if text else []
 
+    def listed_without_row(self, stamp: RunsStamp, active: Iterable[str]) -> set[str] | None:
+        """Of a listing that still stands, and of these, the runs without a row; None: of none."""
+        try:
+            query = "SELECT clock, without_row FROM listed WHERE stamp = ?"
+            found = self._rows(query, [stamp.text])
+        except IndexLost:
+            return None
+        if not found or not stamp.goes_on_from(found[0][0]):
+            return None
+        return self.without_row({*found[0][1].split(), *active})
+
+    def without_row(self, ids: set[str]) -> set[str]:
+        """Those of these runs that have none; other names in it do not count."""
+        if len(ids) > _FEW:
+            return ids.difference(self.ids())
+        wanted = set(filter(is_id, ids))
+        try:
+            marks = ", ".join("?" * len(wanted))
+            found = self._rows(f"SELECT id FROM runs WHERE id IN ({marks})", wanted)
+        except IndexLost:
+            return wanted
+        return wanted.difference(run_id for (run_id,) in found)
+
     def rows(self, selection: Selection, *, by_end: bool) -> Iterator[IndexRow]:
         """The runs that may fit, the newest or last ended first. IndexLost on the way.
 
@@ -101,14 +131,9 @@ class Index:
         """
         where, values = conditions(selection)
         self._define(selection)
-        order, after = (
-            ("at DESC, id DESC", "(at, id) < (?, ?)")
-            if by_end
-            else (
-                "id DESC",
-                "id < ?",
-            )
-        )
+        order, after = "id DESC", "id < ?"
+        if by_end:
+            order, after = "at DESC, id DESC", "(at, id) < (?, ?)"
         query = f"SELECT rowid, id, at, stamp FROM runs WHERE {where} AND {{}} ORDER BY {order}"
         page = self._rows(f"{query.format('1')} LIMIT {_PAGE}", values)
         while page:
@@ -149,7 +174,7 @@ class Index:
         )
         if without:
             self._rows("DROP TABLE without_")
-        return [_part_and_sums(by, row) for row in found]
+        return [part_and_sums(by, row) for row in found]
 
     # What is added to it
 
@@ -166,6 +191,10 @@ class Index:
     def remove(self, ids: Iterable[str]) -> None:
         """Forget runs that are gone, or have not ended after all."""
         self._gone.update(ids)
+
+    def note_listing(self, stamp: RunsStamp, ids: set[str], without_row: set[str]) -> None:
+        """These are all runs, and all but some have rows: the next listing need not list them."""
+        self._listed = (stamp, ids, without_row)
 
     def settle(self) -> None:
         """From here on `rows` has what was added: from the file, or else from memory."""
@@ -209,7 +238,7 @@ class Index:
             self._must_rebuild = True
             return
         try:
-            uri = f"file:{_quoted(self._path)}?mode=ro"
+            uri = f"file:{quoted(self._path)}?mode=ro"
             self._connection = sqlite3.connect(
                 uri, timeout=_BUSY_SECONDS, uri=True, isolation_level=None
             )
@@ -266,7 +295,7 @@ class Index:
         """Write to the file what is to be written; False: it can't be now."""
         if self._is_private:
             return False
-        if not (self._added or self._gone or self._must_rebuild):
+        if not (self._added or self._gone or self._must_rebuild or self._listed):
             return True
         import sqlite3
 
@@ -308,7 +337,7 @@ class Index:
     def _write(self, connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
         if connection.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
-            for table in ("runs", "infos", "tags"):
+            for table in ("runs", "infos", "tags", "listed"):
                 connection.execute(f"DROP TABLE IF EXISTS {table}")
             for statement in _SCHEMA:
                 connection.execute(statement)
@@ -322,6 +351,11 @@ class Index:
             connection.execute("INSERT INTO infos VALUES (?, ?)", (number, text))
             pairs = [(as_bytes(key), as_bytes(value), number) for key, value in tags.items()]
             connection.executemany("INSERT INTO tags VALUES (?, ?, ?)", pairs)
+        if self._gone:
+            connection.execute("DELETE FROM listed")  # a run may have lost its row
+        if self._listed is not None:
+            _write_listing(connection, *self._listed)
+            self._listed = None
         connection.execute("COMMIT")
         self._added.clear()
         self._gone.clear()
@@ -340,20 +374,16 @@ def _delete(connection: sqlite3.Connection, run_id: str) -> None:
             connection.execute(f"DELETE FROM {table} WHERE {column} = ?", found)
 
 
-def _part_and_sums(by: str | None, row: tuple[Any, ...]) -> tuple[str | None, list[Any]]:
-    if by == "tag":
-        key, value, *sums = row
-        return None if key is None else f"{as_text(key)}={as_text(value)}", sums
-    part, *sums = row
-    return as_text(part) if by == "agent" and part is not None else part, sums
-
-
-def _quoted(path: str) -> str:
-    """For a URI of SQLite's. `urllib` would take longer to load than the listing takes."""
-    return "".join(
-        chr(byte) if byte < 128 and byte not in b"%?#" else f"%{byte:02x}"
-        for byte in os.fsencode(path)
-    )
+def _write_listing(
+    connection: sqlite3.Connection, stamp: RunsStamp, ids: set[str], without_row: set[str]
+) -> None:
+    """Only if each of the others has its row now: somebody else may have removed some."""
+    found = connection.execute("SELECT group_concat(id, ?) FROM runs", ["\n"]).fetchone()[0] or ""
+    missing = ids.difference(found.split("\n"), without_row)
+    connection.execute("DELETE FROM listed")
+    if not any(map(is_id, missing)):
+        values = (stamp.text, stamp.clock, " ".join(without_row))
+        connection.execute("INSERT INTO listed VALUES (?, ?, ?)", values)
 
 
 def _is_busy(error: sqlite3.Error) -> bool:

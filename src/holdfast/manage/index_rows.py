@@ -121,6 +121,23 @@ def info_of(fields: dict[str, Any]) -> RunInfo:
     return RunInfo(**fields)
 
 
+def quoted(path: str) -> str:
+    """For a URI of SQLite's. `urllib` would take longer to load than the listing takes."""
+    return "".join(
+        chr(byte) if byte < 128 and byte not in b"%?#" else f"%{byte:02x}"
+        for byte in os.fsencode(path)
+    )
+
+
+def part_and_sums(by: str | None, row: tuple[Any, ...]) -> tuple[str | None, list[Any]]:
+    """What a row of sums is of, and the sums."""
+    if by == "tag":
+        key, value, *sums = row
+        return None if key is None else f"{as_text(key)}={as_text(value)}", sums
+    part, *sums = row
+    return as_text(part) if by == "agent" and part is not None else part, sums
+
+
 def conditions(selection: Selection) -> Condition:
     """What a row must be: all have ended. Never less than what fits."""
     if not selection.is_of_ended:

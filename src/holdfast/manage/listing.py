@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.manage.index_rows import IndexRow
     from holdfast.manage.reading.digests import Digests
     from holdfast.manage.reading.kept_runs import KeptRuns
+    from holdfast.manage.reading.runs_stamp import RunsStamp
     from holdfast.manage.state import RunView
     from holdfast.run.home import Home
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     Answer = TypeVar("Answer")
 
 _READ_DIRECTLY = 48
+_MANY_BYTES = 4 << 20  # of an index: a thousand runs or more
 
 
 def list_runs(
@@ -69,8 +71,16 @@ def select_runs(
     if not home.check():
         return
     selection = selection or Selection()
-    ids = selection.candidates(home) if ids is None else ids
-    if are_few(home, ids):
+    if ids is None:
+        ids = selection.marked_candidates(home)
+    stamp = None
+    if ids is None and _has_many(home):
+        from holdfast.manage.reading.runs_stamp import RunsStamp
+
+        stamp = RunsStamp.of(home)
+    if ids is None and stamp is None:
+        ids = selection.candidates(home)
+    if ids is not None and are_few(home, ids):
         read = (
             _examine(RunDirectory(home, one), closely, digests)[0] for one in _newest_first(ids)
         )
@@ -80,9 +90,18 @@ def select_runs(
     from holdfast.manage.index import Index
 
     with Index(home) as index:
-        yield from _Listing(home, index, selection, closely, kept=kept, digests=digests).runs(
-            ids, by_end
-        )
+        listing = _Listing(home, index, selection, closely, kept=kept, digests=digests)
+        if ids is None and stamp is not None:
+            ids = listing.unless_listed(stamp)
+        yield from listing.runs(ids, by_end)
+
+
+def _has_many(home: Home) -> bool:
+    """Whether there are so many runs that listing the directory takes its time."""
+    try:
+        return os.stat(home.index_path).st_size >= _MANY_BYTES
+    except OSError:
+        return False
 
 
 def are_few(home: Home, ids: set[str]) -> bool:
@@ -147,9 +166,23 @@ class _Listing:
         self._closely = closely
         self._kept = kept
         self._digests = digests
+        self._without_row: set[str] = set()  # where no ids are given: all others have rows
+        self._stamp: RunsStamp | None = None  # that the ids stand for
 
-    def runs(self, ids: set[str], by_end: bool) -> Iterator[RunInfo]:
-        """Those of these ids that fit."""
+    def unless_listed(self, stamp: RunsStamp) -> set[str] | None:
+        """The ids of all runs; None: an earlier listing still stands, and the rows are all."""
+        active = self._home.run_ids(active=True)
+        without_row = self._index.listed_without_row(stamp, active)
+        if without_row is not None:
+            self._without_row = without_row
+            return None
+        ids = self._selection.candidates(self._home)
+        if stamp.is_quiet and stamp.still_holds(self._home):
+            self._stamp = stamp
+        return ids
+
+    def runs(self, ids: set[str] | None, by_end: bool) -> Iterator[RunInfo]:
+        """Those of these ids that fit; None: of all, as `unless_listed` has it."""
         from holdfast.manage.index import IndexLost
 
         given: set[str] = set()
@@ -163,13 +196,14 @@ class _Listing:
                 return
             except IndexLost:  # damaged, or gone: it is made anew, and at last done without
                 losses += 1
-                ids = ids - given
+                ids = (self._selection.candidates(self._home) if ids is None else ids) - given
+                self._stamp = None
                 if losses > 1:
                     self._index.become_private()
 
-    def _by_id(self, ids: set[str]) -> Iterator[RunInfo | None]:
+    def _by_id(self, ids: set[str] | None) -> Iterator[RunInfo | None]:
         """Newest first, as far as the caller wants: no more is read than that."""
-        unsettled = _newest_first(ids.difference(self._index.ids()))
+        unsettled = self._unsettled(ids)
         rows = ((row.id, row) for row in self._index.rows(self._selection, by_end=False))
         others = ((run_id, None) for run_id in unsettled)
         merged: Iterator[tuple[str, IndexRow | None]] = heapq.merge(
@@ -181,7 +215,11 @@ class _Listing:
                 self._index.store()
             yield info
 
-    def _by_end(self, ids: set[str]) -> Iterator[RunInfo | None]:
+    def _unsettled(self, ids: set[str] | None) -> list[str]:
+        """Those without a row."""
+        return _newest_first(self._without_row if ids is None else self._index.without_row(ids))
+
+    def _by_end(self, ids: set[str] | None) -> Iterator[RunInfo | None]:
         """The order is not known before all are: what has no row is read first."""
         held = sorted(self.settled(ids), key=place_of, reverse=True)
         rows = self._index.rows(self._selection, by_end=True)
@@ -193,26 +231,30 @@ class _Listing:
         for _, row, info in merged:
             yield info if row is None else self._of_row(row, ids)
 
-    def settled(self, ids: set[str]) -> list[RunInfo]:
+    def settled(self, ids: set[str] | None) -> list[RunInfo]:
         """Give every ended run its row; those that have not ended for good, and fit."""
-        held = []
-        for run_id in _newest_first(ids.difference(self._index.ids())):
+        held, without_row = [], set()
+        for run_id in self._unsettled(ids):
             info, is_kept = self._examined(run_id)
+            if not is_kept:
+                without_row.add(run_id)
             if info is not None and not is_kept and self._selection.fits(info):
                 held.append(info)
             if self._index.is_full:
                 self._index.settle()
         self._index.settle()
+        if ids is not None and self._stamp is not None:
+            self._index.note_listing(self._stamp, ids, without_row)
         return held
 
-    def _of_row(self, row: IndexRow, ids: set[str]) -> RunInfo | None:
+    def _of_row(self, row: IndexRow, ids: set[str] | None) -> RunInfo | None:
         from holdfast.manage.index_rows import stamp_of
 
         directory = RunDirectory(self._home, row.id)
         stamp = stamp_of(directory)
         if stamp is None:
             self._index.remove([row.id])
-        if row.id not in ids or stamp is None:
+        if stamp is None or (ids is not None and row.id not in ids):
             return None
         if row.stamp != stamp:
             return self._read(row.id)

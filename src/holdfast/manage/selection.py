@@ -124,14 +124,21 @@ class Selection(Record):
 
         `entries`: what lay there a moment ago, for whoever has listed it.
         """
-        states, active = self.states, home.run_ids(active=True)
-        if self.active or (states is not None and all(State(one).is_under_way for one in states)):
-            return set(active)
-        if self.since is not None and self.is_recent:
-            return {*active, *home.recent_ids(self.since)}
+        marked = self.marked_candidates(home)
+        if marked is not None:
+            return marked
         every = home.entries() if entries is None else set(entries)
-        every.update(active)
+        every.update(home.run_ids(active=True))
         return every
+
+    def marked_candidates(self, home: Home) -> set[str] | None:
+        """The same where markers tell them; None: any run may fit."""
+        states = self.states
+        if self.active or (states is not None and all(State(one).is_under_way for one in states)):
+            return set(home.run_ids(active=True))
+        if self.since is not None and self.is_recent:
+            return {*home.run_ids(active=True), *home.recent_ids(self.since)}
+        return None
 
     def _is_since(self, info: RunInfo) -> bool:
         if self.since is None or info.is_active:
