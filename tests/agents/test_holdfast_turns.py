@@ -57,8 +57,10 @@ def test_C3_W2_a_turn_with_a_tool_and_its_session_resumed(held: Supervised, agen
 
 
 def _is_a_whole_turn(held: Supervised, info: dict, tokens: tuple[int, int]) -> None:
-    assert (info["state"], info["exit_code"]) == ("ended", 0)
+    assert info["state"] == "ended"
     assert info["outcome"] in WELL[info["agent"]]
+    # Of one that was stopped after its last record the exit code is its own affair.
+    assert info["outcome"] == "completed" or info["exit_code"] == 0
     assert info["session"]["transcript"].startswith(str(held.lab.home))
     assert info["session"]["id"][:8] in info["session"]["transcript"]
     assert info["completion"]["source"] == "stdout"

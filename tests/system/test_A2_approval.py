@@ -169,6 +169,42 @@ def test_A2_input_of_a_viewer_inside_is_refused_and_looking_is_not(holdfast, tal
     outside.close()
 
 
+def test_A2_an_answer_that_was_not_taken_in_time_stands_and_no_other_is_given(
+    holdfast, talker, tmp_path
+):
+    """The tree is paused, its hooks too: what was sent to one can't be taken back."""
+    start_talk(holdfast, talker, *ASK)
+    say(holdfast, "ask touch made")
+    (question,) = asked()
+    asked_id = question["id"]
+    holdfast("pause", "a", expect=0)
+    late = holdfast("approve", "a", asked_id, expect=6)
+    assert "approved, but the agent's hook has not taken that yet; the answer stands" in late.stderr
+    for word in ("deny", "approve"):
+        refused = holdfast(word, "a", asked_id, expect=4)
+        assert "it was approved; the agent has not taken that yet" in refused.stderr
+    assert not (tmp_path / "made").exists()
+    holdfast("unpause", "a", expect=0)
+    wait_for_output("a", b"ran touch made")
+    (over,) = [one for one in events_of("a", "attention_over") if one["id"] == asked_id]
+    assert (over["how"], over["by"]["uid"]) == ("approved", os.getuid())
+
+
+def test_A4_a_decided_question_is_not_asked_again_of_an_adopter(holdfast, talker, tmp_path):
+    """The shim dies after its answer was sent and before the hook has read it."""
+    start_talk(holdfast, talker, *ASK)
+    say(holdfast, "ask touch made")
+    (question,) = asked()
+    holdfast("pause", "a", expect=0)
+    holdfast("approve", "a", question["id"], expect=6)
+    kill_shim("a")
+    recovered(holdfast)
+    holdfast("unpause", "a", expect=0)
+    eventually((tmp_path / "made").exists, why="the hook has printed what it was sent")
+    asks_nothing()
+    holdfast("deny", "a", question["id"], expect=4)
+
+
 def test_A2_another_user_cant_answer(holdfast, talker):
     needs("root")
     start_talk(holdfast, talker, *ASK)

@@ -44,6 +44,22 @@ def test_a_line_after_one_that_was_given_up_proves_completion(holdfast):
     assert info.completion["proof"] == "all is DONE"
 
 
+def test_a_record_that_is_too_long_to_be_read_is_told_and_the_next_is_read(holdfast, tmp_path):
+    """A budget that may have missed something says so."""
+    claude = tmp_path / "claude"
+    init = '{"type":"system","subtype":"init","session_id":"s1"}'
+    claude.write_text(f"#!/bin/sh\nhead -c 17000000 /dev/zero | tr '\\0' x\necho\necho '{init}'\n")
+    claude.chmod(0o755)
+    words = (claude, "-p", "x", "--output-format", "stream-json", "--verbose")
+    holdfast("run", "-n", "a", "--max-tokens", "1000", *words, expect=0)
+    info = ended("a", timeout=60)
+    assert info.session is not None
+    assert info.watching == {"degraded": ["lines"]}
+    said = " ".join(holdfast("status", "a", expect=0).stdout.split())  # lines are broken
+    assert "a line was too long to read" in said
+    assert "budget tokens not known peak" in said
+
+
 def test_who_adopts_such_a_run_can_be_stopped(holdfast):
     script = f"echo '{BAD_LINE}'; exec sleep 600"
     holdfast("run", "-n", "a", "--done-when", BAD_PATTERN, "sh", "-c", script, expect=0)

@@ -95,6 +95,7 @@ def _tell(request: bytes, began: float) -> tuple[bool, bool]:
     """Whether to call again, and whether the shim took it for a question."""
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     connection.settimeout(ANSWER_SECONDS)
+    is_decided = False
     try:
         connection.connect("control")
         connection.sendall(request)
@@ -108,13 +109,14 @@ def _tell(request: bytes, began: float) -> tuple[bool, bool]:
         decided = next(lines, b"")
         if not decided:
             return True, True
+        is_decided = True  # whatever becomes of the shim: the agent is told once
         if _decide(connection, decided):
             next(lines, b"")  # it is on record: then we may end
         return False, True
     except TimeoutError:
         return False, False
     except OSError:
-        return True, False
+        return not is_decided, is_decided
     finally:
         connection.close()
 

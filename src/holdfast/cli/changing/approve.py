@@ -28,8 +28,8 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("id", metavar="ID", nargs="?", help=ID)
     parser.epilog = (
         "the run needs --approve ask; done when the agent has taken the answer.\n"
-        "exit codes: 4 nothing is asked, or this comes from inside the run; 6 the agent does not\n"
-        "take the answer"
+        "exit codes: 4 nothing is asked, or this comes from inside the run; 6 the agent has not\n"
+        "taken the answer yet: it stands"
     )
 
 

@@ -27,9 +27,10 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--name-only", action="store_true", help="the paths alone")
     parser.epilog = (
         "From the commit that its worktree began with to the files as they are now: commits,\n"
-        "uncommitted changes and untracked files; what git ignores is left out. No program that\n"
-        "the repository names is run, and nothing in it is changed. On a terminal, control\n"
-        "sequences in the text are escaped; a pipe or file gets the bytes unchanged.\n"
+        "uncommitted changes and untracked files; what git ignores is left out, and so is all of\n"
+        "a submodule but its commit. No program that the repository names is run, and nothing in\n"
+        "it is changed. On a terminal, control sequences in the text are escaped; a pipe or file\n"
+        "gets the bytes unchanged.\n"
         "exit codes: 1 git can't say, 4 the run has no worktree"
     )
 

@@ -55,8 +55,9 @@ def ask_shim(
             hint=f"holdfast stop {view.spec.name} works; runs that are started from now on can",
             run=directory.id,
         )
-    if answer.get("code") == "busy":
-        raise Unavailable(f"{name}: {answer.get('error')}", hint="try again", run=directory.id)
+    if answer.get("code") in ("busy", "stands"):
+        hint = "try again" if answer["code"] == "busy" else status
+        raise Unavailable(f"{name}: {answer.get('error')}", hint=hint, run=directory.id)
     if not answer.get("ok"):
         hint = _hint(answer, view.spec.name) or status
         raise Refused(f"{name}: {answer.get('error')}", hint=hint, run=directory.id)

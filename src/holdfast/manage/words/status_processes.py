@@ -114,7 +114,8 @@ def budget_line(info: RunInfo) -> str:
     for limit in LIMITS:
         most, used = info.budget[limit], used_of(limit, info.usage or {})
         if most is not None and used is None:
-            said.append(f"{'cost' if limit == 'max_cost_usd' else 'tokens'} not known yet")
+            what = "cost" if limit == "max_cost_usd" else "tokens"
+            said.append(f"{what} not known{'' if info.state is State.ENDED else ' yet'}")
         elif most is not None and used is not None:
             said.append(f"{in_words(limit, used, most)} used")
     return ", ".join(said)

@@ -2,9 +2,9 @@
 
 A question lives as long as its asker's connection, which is the hook that the agent waits for: who
 asks may be cancelled at the agent's own prompt, or die. An adopter is called again under the same
-id. An answer counts once the asker has acknowledged it. Where a hook can't decide, or its agent
-would not show its own prompt meanwhile, the hook is let go at once, and later reports end the
-question.
+id. An answer counts once the asker has acknowledged it; one that was sent can't be taken back: it
+stands however long that takes, and no other is sent. Where a hook can't decide, or its agent would
+not show its own prompt meanwhile, the hook is let go at once, and later reports end the question.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ReportedQuestion(Record):
 
 
 class _Answer(Record):
-    client: Client
+    client: Client | None  # whoever waits for what becomes of it
     how: str  # approved, denied
     by: Json
     message: str | None
@@ -186,9 +186,10 @@ class Attention:
             raise ValueError("it is a question, which its terminal alone can answer")
         if self._supervisor.spec.wanted.approve != "ask" and not question.asked.is_alone:
             raise ValueError("it was not started with --approve ask: its own prompt is to answer")
-        if question.asker is None or question.answer is not None:
-            is_asked = "it is being answered" if question.answer else "only its own prompt is left"
-            raise ValueError(is_asked)
+        if question.answer is not None:
+            raise ValueError(f"it was {question.answer.how}; the agent has not taken that yet")
+        if question.asker is None:
+            raise ValueError("only its own prompt is left")
         is_allowed = request.get("allow") is True
         message = request.get("message")
         how = "approved" if is_allowed else "denied"
@@ -244,17 +245,19 @@ class Attention:
                 more = {} if answer.message is None else {"message": answer.message}
                 self._over(question, answer.how, by=answer.by, **more)
                 client.answer({"ok": True})
-                if answer.client is not client:
+                if answer.client is not None and answer.client is not client:
                     done = {"id": asked.id, "text": asked.text, "how": answer.how}
                     answer.client.answer({"ok": True, **done})
                 return
         raise ValueError("nothing was decided")
 
     def _not_acknowledged(self, question: _Question) -> None:
-        answer, question.answer = question.answer, None
-        if answer is not None and question.asked.id in self._open:
-            error = "the agent's hook does not acknowledge it"
-            answer.client.answer({"ok": False, "code": "busy", "error": error})
+        """Whoever answered is let go; the answer may be read at any time, and stands."""
+        answer = question.answer
+        if answer is not None and answer.client is not None and question.asked.id in self._open:
+            question.answer = answer.replace(client=None)
+            error = f"{answer.how}, but the agent's hook has not taken that yet; the answer stands"
+            answer.client.answer({"ok": False, "code": "stands", "error": error})
 
     # --- the end of one -------------------------------------------------------------------
 
@@ -276,7 +279,7 @@ class Attention:
                 question.asker.on_close = None
             return
         answer, question.answer = question.answer, None
-        if answer is not None and answer.client is not question.asker:
+        if answer is not None and answer.client not in (None, question.asker):
             error = f"it was over before the agent took the answer ({how})"
             answer.client.answer({"ok": False, "code": "over", "error": error})
         self._release(question)

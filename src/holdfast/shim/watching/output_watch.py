@@ -181,7 +181,10 @@ class OutputWatch:
             self._carrier = LineCarrier(at, is_whole=False)
         data = os.pread(self._fd, min(MOST_BYTES_A_READ, end - at), at) if at < end else b""
         self._position += len(data)
+        dropped = self._carrier.dropped
         lines = self._carrier.feed(data)
+        if self._carrier.dropped > dropped:
+            self._senses.lose("lines", f"before byte {self._position} a line was too long to read")
         if lines:
             self._waiting = [(take, lines) for take in self.on_lines]
         return bool(data)
