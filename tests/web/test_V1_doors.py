@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 import socket
 import stat
+import subprocess
+import sys
+from pathlib import Path
 
 import httpx
 import pytest
@@ -176,6 +180,35 @@ def test_the_token_is_kept_and_a_bad_token_file_is_refused(holdfast, tmp_path):
     missing = holdfast("serve", "--port", "0", "--token-file", tmp_path / "none")
     assert missing.returncode == 6
     assert "Traceback" not in missing.stderr
+
+
+MAKER = """
+import sys
+from holdfast.run.home import Home
+from holdfast.web.token import own_token
+home = Home.locate()
+print("up", flush=True)
+sys.stdin.read()
+print(own_token(home))
+"""
+
+
+def test_servers_that_start_at_once_have_one_token(runs):
+    argv, pipe = [sys.executable, "-c", MAKER], subprocess.PIPE
+    with contextlib.ExitStack() as stack:
+        started = [
+            stack.enter_context(subprocess.Popen(argv, stdin=pipe, stdout=pipe, text=True))
+            for _ in range(8)
+        ]
+        said = [one.stdout for one in started if one.stdout is not None]
+        assert [one.readline() for one in said] == ["up\n"] * 8
+        for one in started:
+            assert one.stdin is not None
+            one.stdin.close()
+        tokens = {one.read() for one in said}
+    home = Path(runs.home.path)
+    assert tokens == {(home / "serve.token").read_text()}
+    assert [path.name for path in home.iterdir() if "serve" in path.name] == ["serve.token"]
 
 
 def test_a_port_in_use_is_told(holdfast):

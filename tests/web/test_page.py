@@ -227,6 +227,17 @@ def test_ages_pass_on_the_page_of_a_run_that_does_nothing(runs, chromium):
         tab.until("document.querySelector('#tree').firstChild.isSame", [])
 
 
+def test_ages_are_by_the_clock_of_the_server(runs, chromium):
+    runs.start(["sleep", "300"], name="one")
+    with serving() as served, opened(chromium, served) as tab:
+        ahead = "{ const real = Date.now; Date.now = () => real() + 86400e3; }"
+        tab.page.context.add_init_script(ahead)
+        tab.page.reload()
+        state_of(tab, "one", "running")
+        tab.until("Date.now() > performance.timeOrigin + 80000e3")
+        tab.until("/^[0-9]+[sm]$/.test(document.querySelector('td[data-label=Age]').textContent)")
+
+
 @pytest.mark.parametrize("by", ["id", "name"])
 def test_the_page_of_a_run_that_is_removed_does_not_call_it_running(runs, chromium, by):
     run = runs.start(["sleep", "300"], name="one")

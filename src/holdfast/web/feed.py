@@ -215,7 +215,8 @@ class EventFeed:
         return [self._ring[place] for place in range(start, min(start + 64, len(self._ring)))]
 
     def _snapshot(self, lost: int | None) -> bytes:
-        document = {"schema": 1, "rows": self.rows(), **self._standing, "lost": lost}
+        times = {"now": time.time()}  # by the clock that the rows' times are of
+        document = {"schema": 1, **times, "rows": self.rows(), **self._standing, "lost": lost}
         return sse("snapshot", json_bytes(document), f"{self.nonce}-{self._last}")
 
 

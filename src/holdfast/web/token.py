@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import stat
 
 from holdfast.errors import UnsafeFile, WrongUse
-from holdfast.run.atomic_files import atomic_write
+from holdfast.run.atomic_files import atomic_write, sync_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +24,20 @@ def own_token(home: Home) -> str:
     try:
         return read_token(path)
     except FileNotFoundError:
-        atomic_write(path, f"{secrets.token_urlsafe(32)}\n".encode("ascii"), sync=True)
-        return read_token(path)  # of two servers that made one, the last has it
+        _make(path)
+        return read_token(path)
+
+
+def _make(path: str) -> None:
+    """Unless another server has: of those that start at once all have the same one."""
+    draft = f"{path}.{os.urandom(6).hex()}.draft"
+    atomic_write(draft, f"{secrets.token_urlsafe(32)}\n".encode("ascii"), sync=True)
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        os.unlink(draft)
+    sync_directory(os.path.dirname(path))
 
 
 def read_token(path: str) -> str:

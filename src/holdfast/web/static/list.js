@@ -18,10 +18,12 @@ let body = null;
 /** @type {HTMLElement | null} */
 let summary = null;
 let filter = "";
+let ahead = 0; // seconds by which the server's clock differs from ours
 
 /** @param {string} kind @param {any} data */
 export function take(kind, data) {
   if (kind === "snapshot") {
+    ahead = data.now - Date.now() / 1000;
     rows.clear();
     for (const row of data.rows) rows.set(row.id, row);
   } else {
@@ -67,7 +69,7 @@ function draw() {
 
 /** @param {HTMLElement} into */
 function drawNow(into) {
-  const now = Date.now() / 1000;
+  const now = Date.now() / 1000 + ahead;
   const listed = [...rows.values()].filter(fits).sort((a, b) => a.place - b.place || (b.ended ?? b.created ?? 0) - (a.ended ?? a.created ?? 0));
   const there = new Set(listed.map((row) => row.id));
   for (const [id, element] of drawn) if (!there.has(id)) { element.remove(); drawn.delete(id); }
