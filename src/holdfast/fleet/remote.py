@@ -212,7 +212,7 @@ class RemoteRun(Run):
     def _wait_steps(
         self, timeout: float | str | None, *, attention: bool = False
     ) -> Steps[RunInfo]:
-        from holdfast.fleet.remote_waiting import wait_for_end
+        from holdfast.fleet.waiting import wait_for_end
 
         return wait_for_end(self, timeout, attention=attention)
 
