@@ -53,11 +53,14 @@ class Place:
         targets: list[str],
         alone: Callable[[int], float],
         recorded: Callable[[], list[str]],
+        bare: Callable[[int], float] | None = None,
     ) -> None:
+        """`bare`: the engine alone with less than a run has; told beside, no bar."""
         self.submitter = submitter
         self.targets = targets
         self.alone = alone
         self.recorded = recorded
+        self.bare = bare
 
 
 def main() -> int:
@@ -144,16 +147,21 @@ def _slurm(folder: Path) -> Iterator[Place]:
     try:
         cluster.start()
         submitter = SlurmSubmitter(folder, cluster)
+        # A run has the environment of a login on its node, as --export=NONE gives it.
         yield Place(
-            submitter, ["slurm"], lambda count: _slurm_alone(cluster, count), submitter.run_ids
+            submitter,
+            ["slurm"],
+            lambda count: _slurm_alone(cluster, count, "NONE"),
+            submitter.run_ids,
+            lambda count: _slurm_alone(cluster, count, "ALL"),
         )
     finally:
         cluster.close()
 
 
-def _slurm_alone(cluster: Cluster, count: int) -> float:
+def _slurm_alone(cluster: Cluster, count: int, export: str) -> float:
     def work() -> None:
-        line = "sbatch --parsable --output=/dev/null --wrap true"
+        line = f"sbatch --parsable --export={export} --output=/dev/null --wrap true"
         command = ["xargs", "-P", str(_AT_ONCE), "-I{}", "sh", "-c", "{} >/dev/null"]
         lines = "\n".join([line] * count)
         subprocess.run(command, input=lines, text=True, check=True, env=cluster.env, cwd="/")
@@ -238,19 +246,24 @@ def _latency(engine: str, place: Place, rounds: int) -> None:
 
 def _many(engine: str, place: Place, count: int) -> bool:
     """So many runs of `true`, until each one's end is recorded; each way once, in turns."""
-    alone, here, there, starts = [], [], [], list[float]()
+    alone, here, there, starts, bare = [], [], [], list[float](), list[float]()
     before = set(place.recorded())
     half = max(1, count // 2)
     for part in (half, count - half):
         if part:
             alone.append(place.alone(part))
+            if place.bare is not None:
+                bare.append(place.bare(part))
             here.append(_timed(lambda part=part: _run_here(part)))  # type: ignore[misc]
             there.append(_timed(lambda part=part: _run_there(place.targets, part, starts)))  # type: ignore[misc]
     took = {f"{engine} alone": sum(alone), "Holdfast here": sum(here), "there": sum(there)}
-    print(f"{engine}: {count} runs of `true` over {_node_count(engine)} nodes")
+    load = f"load {os.getloadavg()[0]:.0f}"
+    print(f"{engine}: {count} runs of `true` over {_node_count(engine)} nodes, {load}")
     for name, seconds in took.items():
         print(f"  {name:<16}{seconds:7.1f} s {count / seconds:8.1f} a second", flush=True)
     print(f"  of which the starts took {sum(starts):.1f} s")
+    if bare:
+        print(f"  {engine} alone, without the environment of a login: {sum(bare):.1f} s")
     copies = Counter(one for one in place.recorded() if one not in before)
     once = len(copies) == count and set(copies.values()) <= {1}
     ratio = took["there"] / max(took[f"{engine} alone"], took["Holdfast here"])

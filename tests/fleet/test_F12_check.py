@@ -130,3 +130,9 @@ def test_F12_a_logind_that_ends_runs_at_logout_is_named(tmp_path):
     failed = [one for one in judge_node(document, "ssh") if one.status is Status.FAIL]
     assert [one.name for one in failed] == ["logout"]
     assert "logind kills" in failed[0].says
+
+
+def test_F12_an_engine_that_does_not_answer_is_one_finding(submitter, monkeypatch):
+    needs("slurmctld")
+    monkeypatch.setenv("SLURM_CONF", "/nonexistent/slurm.conf")
+    assert failures(submitter, "slurm").keys() == {"slurm"}

@@ -10,8 +10,8 @@ import subprocess
 import pytest
 
 from holdfast.errors import Refused
+from holdfast.fleet.slurm.harmful import refuse_settings
 from holdfast.fleet.slurm.limits import grace_of
-from holdfast.fleet.slurm.placer import refuse_settings
 from holdfast.fleet.slurm.words import (
     SlurmConfig,
     batch_script,

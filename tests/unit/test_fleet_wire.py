@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.errors import AlreadyRunning, InvalidOption, InvalidProfile, Refused, WrongUse
 from holdfast.fleet.channel import Unwrapping
-from holdfast.fleet.marks import MARK, marked
+from holdfast.fleet.node import MARK, marked
 from holdfast.fleet.placement import NodeFacts, Resources
 from holdfast.fleet.request import FleetRequest, take_resources
 from holdfast.fleet.session import check_version, error_of

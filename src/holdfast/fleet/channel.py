@@ -11,7 +11,7 @@ import os
 import subprocess
 
 from holdfast.errors import HoldfastError, NoAnswer, Unavailable
-from holdfast.fleet.marks import MARK
+from holdfast.fleet.node import MARK
 from holdfast.fleet.placement import NodeFacts
 from holdfast.lean import read_json, signal
 from holdfast.manage.operations import Wait

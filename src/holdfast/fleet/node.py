@@ -10,7 +10,7 @@ import os
 
 from holdfast import __version__
 from holdfast.fleet.placement import PROTOCOL, NodeFacts
-from holdfast.lean import read_json
+from holdfast.lean import json_text, read_json
 from holdfast.options import OPTIONS, PLACING
 from holdfast.process import this_host
 from holdfast.process.clock import wall_clock
@@ -20,9 +20,17 @@ from holdfast.run.names import is_id, new_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from holdfast.run.home import Home
 
+MARK = b"\0holdfast "  # begins the lines of the protocol: {"hello": ...}, {"ended": CODE}
 NO_NODE = ""  # of a home in which none was made
+
+
+def marked(document: dict[str, Any]) -> bytes:
+    """A line of the protocol, as a node says it."""
+    return MARK + json_text(document).encode("ascii") + b"\n"
 
 
 def node_facts(home: Home, *, make: bool = False) -> NodeFacts:

@@ -6,28 +6,24 @@ Nothing is guessed: what the node does not answer is raised as NoAnswer (exit 6)
 
 from __future__ import annotations
 
-from holdfast.errors import NoAnswer, RunNotFound, WrongUse
+from holdfast.errors import NoAnswer, WrongUse
 from holdfast.fleet.reaching import (
     ask,
     ask_json,
     drop_waiting,
-    keep_look,
     leave_to_engine,
     look_steps,
 )
-from holdfast.fleet.remote_info import fit_info, info_from_node, refuse_resume
-from holdfast.fleet.remote_output import AGAIN_SECONDS, LONGEST_AGAIN_SECONDS, RemoteOutput
+from holdfast.fleet.remote_info import info_from_node, refuse_resume
+from holdfast.fleet.remote_output import RemoteOutput
 from holdfast.fleet.remote_report import RemoteReport
 from holdfast.fleet.request import RESUME, FleetRequest
 from holdfast.fleet.session import error_of
-from holdfast.fleet.verdict import RemoteVerdict, VerdictSource
-from holdfast.manage.operations import Wait, run_steps
+from holdfast.manage.operations import run_steps
 from holdfast.manage.run import Run
 from holdfast.options import OPTIONS
-from holdfast.process.clock import boottime
 from holdfast.process.tree_stop import Cleanup
 from holdfast.run.directory import RunDirectory
-from holdfast.run.facts import State
 from holdfast.run.units import seconds_given
 
 TYPE_CHECKING = False
@@ -216,49 +212,9 @@ class RemoteRun(Run):
     def _wait_steps(
         self, timeout: float | str | None, *, attention: bool = False
     ) -> Steps[RunInfo]:
-        deadline = None if timeout is None else boottime() + seconds_given(timeout, "timeout")
-        pause = AGAIN_SECONDS
-        while True:
-            left = None if deadline is None else max(0.0, deadline - boottime())
-            words = ["wait", self.id, *(["--attention"] if attention else [])]
-            words += [] if left is None else ["--timeout", f"{left:.3f}"]
-            room = None if left is None else left + _STOP_SECONDS
-            try:
-                answered = yield from self._ask(words, seconds=room)
-            except (NoAnswer, RunNotFound) as error:
-                info = yield from self._look_while_waiting()
-                if isinstance(error, RunNotFound) and info.state is State.UNKNOWN:
-                    # It may have begun and ended between the question to node and engine.
-                    info = yield from self._look_while_waiting()
-                    if info.state is State.UNKNOWN:
-                        raise self._unseen_end(info) from None
-                if not info.is_active:
-                    return info
-                self._runs._notice(f"{error.message}; waiting for it")
-            else:
-                run = answered.document["runs"][0]
-                keep_look(self._fleet, self.placement, run)
-                return info_from_node(run)
-            if deadline is not None and boottime() >= deadline:
-                return info
-            yield Wait((), pause if deadline is None else min(pause, deadline - boottime()))
-            pause = min(pause * 2, LONGEST_AGAIN_SECONDS)
+        from holdfast.fleet.waiting import wait_for_end
 
-    def _look_while_waiting(self) -> Steps[RunInfo]:
-        """A look; unknown, also, while the ledger does not answer."""
-        try:
-            return (yield from self._info_steps())
-        except NoAnswer as error:
-            verdict = RemoteVerdict(State.UNKNOWN, VerdictSource.NOBODY, error.message)
-            return fit_info(self.placement, verdict, None)
-
-    def _unseen_end(self, info: RunInfo) -> RunNotFound:
-        """Its node answers, and has it no more: nobody will see how it ended."""
-        return RunNotFound(
-            f"{self.placement.name} ({self.id}): {info.evidence}; its end was not seen",
-            hint=f"holdfast fleet give-up {self.id}: it is lost then, and its key is free",
-            run=self.id,
-        )
+        return wait_for_end(self, timeout, attention=attention)
 
     def output(self, since_byte: int = 0, tail: int | None = None) -> bytes:
         """What the run has written so far: from a byte on, or its last lines."""
@@ -327,22 +283,9 @@ class RemoteRun(Run):
         return removed
 
     def _remove_steps(self, stop: bool, force: bool, discard_worktree: bool) -> Steps[Removed]:
-        from holdfast.manage.removal.abandoned import Abandoned
-        from holdfast.manage.removal.remove import Removed
+        from holdfast.fleet.remote_removal import remove
 
-        flags = {"--stop": stop, "--force": force, "--discard-worktree": discard_worktree}
-        words = ["rm", "--yes", self.id, *(flag for flag, wanted in flags.items() if wanted)]
-        row = yield from self._removed(words)
-        abandoned = tuple(Abandoned.from_json(one) for one in row.get("abandoned") or ())
-        return Removed(
-            self.id,
-            row.get("name"),
-            int(row.get("freed_bytes") or 0),
-            str(row.get("evidence") or ""),
-            abandoned,
-            tuple(row.get("given_up") or ()),
-            tuple(row.get("older") or ()),
-        )
+        return remove(self, stop, force, discard_worktree)
 
     def diff(self, *, stat: bool = False, name_only: bool = False) -> Diff:
         """What a worktree run changed since its base commit, on its node."""
@@ -362,12 +305,9 @@ class RemoteRun(Run):
         return discarded
 
     def _discard_steps(self, dry_run: bool) -> Steps[Discarded]:
-        from holdfast.manage.removal.discarding import Discarded
+        from holdfast.fleet.remote_removal import discard
 
-        words = ["discard", "--yes", self.id, *(["--dry-run"] if dry_run else [])]
-        said = (yield from self._ask(words, seconds=600.0)).document
-        path, branch, given_up = said["path"], said["branch"], tuple(said["given_up"])
-        return Discarded(self.id, said["name"], path, branch, given_up)
+        return discard(self, dry_run)
 
     def archive(self) -> Archived:
         """Pack an ended run into a tar.gz in its node's home, and remove it there."""
@@ -375,20 +315,9 @@ class RemoteRun(Run):
         return archived
 
     def _archive_steps(self) -> Steps[Archived]:
-        from holdfast.manage.removal.archive import Archived
-        from holdfast.manage.removal.remove import Removed
+        from holdfast.fleet.remote_removal import archive
 
-        row = yield from self._removed(["archive", self.id])
-        removed = Removed(self.id, row.get("name"), int(row.get("freed_bytes") or 0), "")
-        return Archived(removed, str(row.get("path")), int(row.get("archive_bytes") or 0))
-
-    def _removed(self, words: Sequence[str]) -> Steps[dict[str, Any]]:
-        answered = yield from self._ask(words, seconds=600.0)
-        row: dict[str, Any] = answered.document["runs"][0]
-        if row["error"] is not None:
-            raise error_of({**row["error"], "exit_code": answered.code})
-        self._fleet.ledger.forget(self.id)
-        return row
+        return archive(self)
 
     def report(self) -> Report:
         """What it used over time, as its node has it."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 
 from holdfast.errors import HoldfastError, Refused, WrongUse
-from holdfast.fleet.marks import marked
-from holdfast.fleet.node import node_facts
+from holdfast.fleet.node import marked, node_facts
 from holdfast.fleet.request import RERUN, RESUME, START, FleetRequest
 from holdfast.lean import read_json
 from holdfast.manage.operations import run_steps

@@ -10,8 +10,7 @@ import os
 
 from holdfast.cli.text import streams
 from holdfast.errors import WrongUse
-from holdfast.fleet.marks import marked
-from holdfast.fleet.node import node_facts
+from holdfast.fleet.node import marked, node_facts
 from holdfast.lean import read_json
 from holdfast.manage.runs import Runs
 from holdfast.run.atomic_files import write_all

@@ -13,8 +13,7 @@ import os
 
 from holdfast.errors import HoldfastError, Refused, Unavailable, WrongUse, argument
 from holdfast.fleet.export.beside import export_beside
-from holdfast.fleet.marks import marked
-from holdfast.fleet.node import node_facts
+from holdfast.fleet.node import marked, node_facts
 from holdfast.fleet.programs import run_program
 from holdfast.fleet.slurm.limits import LIMIT_ROOM_SECONDS, WARNING_SECONDS, grace_of
 from holdfast.fleet.slurm.words import COMMENT, LONGEST_COMMENT, seconds_left

@@ -7,28 +7,26 @@ step never starts or adopts anything: that would end with the step.
 
 from __future__ import annotations
 
-import math
-import os
-
 from holdfast.errors import HoldfastError, NoAnswer, Refused, Unavailable
 from holdfast.fleet.channel import Channel
-from holdfast.fleet.placement import PROTOCOL, EngineView, Reservation
+from holdfast.fleet.placement import EngineView, Reservation
 from holdfast.fleet.placer import StartAnswer, nothing_started
 from holdfast.fleet.programs import run_program
 from holdfast.fleet.session import (
     StartSession,
-    asked_of,
     commit_over,
     read_answer,
     relay_line,
     start_document,
     tty_word,
 )
-from holdfast.fleet.slurm.limits import (
-    LIMIT_ROOM_SECONDS,
-    ROOM_SECONDS,
-    WARNING_SECONDS,
-    grace_of,
+from holdfast.fleet.slurm.harmful import check_settings, refuse_settings
+from holdfast.fleet.slurm.limits import grace_of
+from holdfast.fleet.slurm.submission import (
+    attendant_request,
+    batch_environment,
+    job_name,
+    sbatch_words,
 )
 from holdfast.fleet.slurm.words import (
     JOB_FORMAT,
@@ -41,14 +39,11 @@ from holdfast.fleet.slurm.words import (
 from holdfast.lean import json_text
 from holdfast.manage.doctor.findings import failed, works
 from holdfast.manage.operations import Wait
-from holdfast.options import Wanted
 from holdfast.process.clock import boottime
-from holdfast.run.units import seconds_given
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from holdfast.fleet.placement import Placement
     from holdfast.fleet.placer import NodeCall
@@ -63,8 +58,6 @@ _HAND_SECONDS = 60.0
 _AGAIN_SECONDS = 0.1
 _LONGEST_AGAIN_SECONDS = 2.0
 _IMMEDIATE_SECONDS = 10  # in which a node has to have room for a short job
-_ENVIRONMENT = ("SLURM_CONF", "SLURM_JWT", "SLURM_CLUSTERS")  # what sbatch needs, of ours
-_PATH = "/usr/local/bin:/usr/bin:/bin"
 _NO_SHIMS = "this command is a step of a Slurm job, and what it starts would end with it"
 
 
@@ -90,7 +83,7 @@ class SlurmPlacer:
         name = job_name(placement)
         job = "" if is_new else (yield from self._submitted(name))
         if not job:
-            job = yield from self._submit(placement, name, grace)
+            job = yield from self._submit(placement, grace)
             self._held.add(job)
         return Reservation("slurm", {"job": job, "name": name, "cluster": config.cluster})
 
@@ -100,32 +93,12 @@ class SlurmPlacer:
         found = yield from self._call("squeue", *words)
         return (found.output.split() or [""])[0]
 
-    def _submit(self, placement: Placement, name: str, grace: float) -> Steps[str]:
-        words = [*self._submission(placement, grace), "--job-name", name]
-        script = batch_script(self._settings.command, self._settings.home, _asked(placement))
-        made = yield from self._call("sbatch", *words, stdin=script, env=_batch_environment())
+    def _submit(self, placement: Placement, grace: float) -> Steps[str]:
+        words = sbatch_words(self._target, placement, grace)
+        asked = attendant_request(placement)
+        script = batch_script(self._settings.command, self._settings.home, asked)
+        made = yield from self._call("sbatch", *words, stdin=script, env=batch_environment())
         return made.output.strip().split(";")[0]
-
-    def _submission(self, placement: Placement, grace: float) -> list[str]:
-        words = ["--parsable", "--hold", "--no-requeue", "--nodes=1", "--ntasks=1"]
-        words += ["--export=ALL", "--output=/dev/null", "--chdir=/"]
-        words += [f"--signal=B:TERM@{WARNING_SECONDS}"]
-        if self._target.name:
-            words.append(f"--partition={self._target.name}")
-        timeout = (placement.request.get("options") or {}).get("timeout")
-        if timeout is not None:
-            limit = seconds_given(timeout, "timeout") + grace + LIMIT_ROOM_SECONDS
-            words.append(f"--time={math.ceil((limit + WARNING_SECONDS) / 60)}")
-        wanted = placement.resources
-        if wanted.cpus:
-            words.append(f"--cpus-per-task={wanted.cpus}")
-        if wanted.memory_bytes:
-            words.append(f"--mem={math.ceil(wanted.memory_bytes / 2**20)}M")
-        if wanted.gpus:
-            words.append(f"--gpus={wanted.gpus}")
-        if placement.request.get("on_host"):
-            words.append(f"--nodelist={placement.request['on_host']}")
-        return [*words, *self._settings.options]
 
     def commit(
         self, placement: Placement, bound: Reservation, request: FleetRequest | None
@@ -313,11 +286,7 @@ class SlurmPlacer:
             config = yield from self._read_config()
         except HoldfastError as error:
             return [failed("slurm", error.message, error.hint)]
-        found = [works("slurm", f"Slurm {config.version}, cluster {config.cluster}")]
-        for name, problem in (("proctrack", _proctrack(config)), ("kill-wait", _kill_wait(config))):
-            found.append(
-                works(name, _fine(name, config)) if problem is None else failed(name, *problem)
-            )
+        found = list(check_settings(config))
         if self._target.name:
             shown = yield from self._call("sinfo", "--noheader", "-p", self._target.name, "-o%P")
             found.append(
@@ -354,79 +323,12 @@ class SlurmPlacer:
         return node_line(self._settings.command, self._settings.home, *words)
 
 
-def _batch_environment() -> dict[str, str]:
-    """Of sbatch, which hands it to the job: ours may hold secrets, and is of another machine.
-
-    Of a submitter that is in a job itself, SLURM_RESTART_COUNT would be taken for that of the run.
-    """
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name in _ENVIRONMENT or name.startswith("SBATCH_")
-    }
-    return {**kept, "PATH": _PATH}
-
-
 def _view_of(job: SlurmJob | None, bound: Reservation) -> EngineView:
     """None, and a job of another name, which has got its number: Slurm has forgotten it."""
     if job is None or job.name != bound.handle["name"]:
         word = f"nothing of job {bound.handle['job']} any more"
         return EngineView("slurm", word, is_gone=True)
     return job.view()
-
-
-def job_name(placement: Placement) -> str:
-    """By which a job is found again."""
-    return f"hf-{placement.id}"
-
-
-def refuse_settings(config: SlurmConfig, grace: float) -> None:
-    """Refused where Slurm would lose sight of the run, or kill it in the middle of its stop."""
-    for problem in (_proctrack(config), _kill_wait(config, grace)):
-        if problem is not None:
-            raise Refused(f"{problem[0]}; nothing was submitted", hint=problem[1])
-
-
-def _proctrack(config: SlurmConfig) -> tuple[str, str] | None:
-    if config.proctrack == "proctrack/cgroup":
-        return None
-    return (
-        f"Slurm has {config.proctrack or 'no ProctrackType'}: it would call a run ended that lives",
-        "ProctrackType=proctrack/cgroup in slurm.conf",
-    )
-
-
-def _kill_wait(
-    config: SlurmConfig, grace: float = float(Wanted().grace_seconds)
-) -> tuple[str, str] | None:
-    wait = config.kill_wait_seconds
-    if wait is not None and grace <= wait - ROOM_SECONDS:
-        return None
-    says = f"a stop with a grace of {grace:g} s needs a KillWait of {grace + ROOM_SECONDS:g} s"
-    return (
-        f"{says}, and Slurm's is {wait or 0:g} s",
-        f"--grace {max(0.0, (wait or 0) - ROOM_SECONDS):g}, or a longer KillWait in slurm.conf",
-    )
-
-
-def _fine(name: str, config: SlurmConfig) -> str:
-    return (
-        config.proctrack if name == "proctrack" else f"KillWait is {config.kill_wait_seconds:g} s"
-    )
-
-
-def _asked(placement: Placement) -> dict[str, Any]:
-    """What the attendant reads: without secrets, or without a request if there are some."""
-    request = placement.request if placement.is_whole else None
-    return {
-        "id": placement.id,
-        "key": placement.key,
-        "placement": placement.in_spec(""),
-        "request": request,
-        "on_node": placement.request.get("on_node"),
-        "protocol": PROTOCOL,
-        "options": asked_of(placement.request),
-    }
 
 
 def _forgotten(bound: Reservation) -> NoAnswer:
