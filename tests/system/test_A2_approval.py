@@ -92,7 +92,9 @@ def test_A2_without_an_id_only_on_a_terminal(holdfast, talker):
     wait_for_output("a", b"ran touch made")
 
 
-def test_A2_a_run_cant_approve_itself_type_into_itself_or_attach(holdfast, talker, tmp_path):
+def test_A2_a_run_cant_approve_itself_type_into_itself_or_raise_its_budget(
+    holdfast, talker, tmp_path
+):
     """What a tool of the agent tries is refused, also from a run that it starts inside."""
     start_talk(holdfast, talker, *ASK)
     say(holdfast, "ask sh self.sh;; ask touch made")
@@ -102,16 +104,19 @@ def test_A2_a_run_cant_approve_itself_type_into_itself_or_attach(holdfast, talke
         f"{run} approve a {mine} 2>approve.txt; echo $? >>approve.txt\n"
         f"env -u HOLDFAST_RUN_ID setsid {run} deny a {mine} 2>deny.txt; echo $? >>deny.txt\n"
         f"{run} send a y 2>send.txt; echo $? >>send.txt\n"
+        f"{run} adjust a --on-budget pause 2>adjust.txt; echo $? >>adjust.txt\n"
+        f"{run} adjust a --timeout 9h >longer.txt 2>&1; echo $? >>longer.txt\n"
         f"{run} run -n inner --independent -F {run} approve a {mine} 2>inner.txt >inner.txt\n"
         "touch tried\n"
     )
     holdfast("approve", "a", id_of("self.sh"), expect=0)
     eventually((tmp_path / "tried").exists, why="the tool has tried")
-    for name in ("approve", "deny", "send"):
+    for name in ("approve", "deny", "send", "adjust"):
         said = (tmp_path / f"{name}.txt").read_text()
         assert "from inside the run" in said, name
         assert said.endswith("\n4\n"), name
     assert "from inside the run" in (tmp_path / "inner.txt").read_text()
+    assert (tmp_path / "longer.txt").read_text().endswith("\n0\n"), "only a budget is not its own"
     (left,) = asked(1)
     assert left["id"] == mine
     assert not (tmp_path / "made").exists()

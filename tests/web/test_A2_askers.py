@@ -43,7 +43,8 @@ def test_A2_an_agent_that_has_the_token_cannot_answer_itself(holdfast, tmp_path,
     say(holdfast, "ask sh self.sh;; ask touch made")
     asked(2)
     mine = id_of("touch made")
-    documents = {"approve": {"id": mine}, "deny": {"id": mine}, "send": {"text": "y"}}
+    documents = {"approve": {"id": mine}, "deny": {"id": mine}, "send": {"text": "y"},
+                 "adjust": {"on_budget": "pause"}}  # fmt: skip
     where = () if kind == "tcp" else ("--socket", str(tmp_path / "at"))
     with serving("--allow-start", *where) as served:
         place = ["127.0.0.1", served.port] if kind == "tcp" else str(tmp_path / "at")

@@ -26,6 +26,11 @@ _MAY_BE_ZERO = ("grace_seconds",)
 _MOST = {"float": 36500 * 86400.0, "int": 2**62}  # beyond a century a timer means nothing
 
 
+def touches_budget(asked: object) -> bool:
+    """Whether a budget is to be changed, which is for others to give: not for the run itself."""
+    return isinstance(asked, dict) and any(name in asked for name in (*LIMITS, "on_budget"))
+
+
 def adjust(supervisor: Supervisor, asked: object, by: Json) -> Json:
     """The answer. ValueError says what is wrong with the request."""
     if supervisor.stop_cause is not None:

@@ -120,7 +120,8 @@ class Requests:
             client.answer({"ok": True})
 
     def _refuse_inside(self, client: Client, request: dict[str, Any]) -> None:
-        """A run that types into itself would answer its own agent's questions."""
+        """A run that types into itself would answer its own agent's questions; a budget that its
+        agent can raise is none."""
         from holdfast.shim.watching.peers import Peers
 
         Peers(self._supervisor).refuse_inside(client, request.get("asked_by"))
@@ -144,8 +145,10 @@ class Requests:
             client.answer({"ok": True})
 
     def _adjust(self, client: Client, request: dict[str, Any]) -> None:
-        from holdfast.shim.adjusting import adjust
+        from holdfast.shim.adjusting import adjust, touches_budget
 
+        if touches_budget(request.get("changes")):
+            self._refuse_inside(client, request)
         client.answer(adjust(self._supervisor, request.get("changes"), dict(client.peer)))
 
     def _hook(self, client: Client, request: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ import base64
 
 from holdfast.errors import InvalidOption, Refused, WrongUse
 from holdfast.manage.aio import AsyncRuns, run_steps_async
+from holdfast.manage.changing.adjusting import adjust_run
 from holdfast.manage.changing.answering import answer_run, only_question
 from holdfast.manage.changing.stop_attempt import Attempted, attempt
 from holdfast.manage.recovery import recover_run
@@ -137,12 +138,16 @@ class Actions:
         done = None if found is None else found.to_json()
         return {**self._shown(run.id), "recovered": done}
 
-    async def _adjust(self, run: Run, document: Json) -> Json:
+    async def _adjust(self, run: Run, document: Json, asked_by: list[str]) -> Json:
         if not document:
             raise WrongUse("adjust: which limits?", hint='{"timeout": "2h"}')
         if "self" in document:
             raise InvalidOption("self: no such field", option="self")
-        adjusted = await run._as_async().adjust(**document)
+        if run.is_elsewhere:
+            adjusted = await run._as_async().adjust(**document)
+        else:
+            steps = adjust_run(run.directory, document, asked_by=asked_by)
+            adjusted = await run_steps_async(steps)
         return {**self._shown(run.id), "adjusted": adjusted.as_dict()}
 
     async def _send(self, run: Run, document: Json, asked_by: list[str]) -> Json:
@@ -210,9 +215,9 @@ ACTIONS: dict[str, Do] = {
     "resume": Actions._resume,
     "rerun": Actions._rerun,
     "recover": Actions._recover,
-    "adjust": Actions._adjust,
 }
-ANSWERS: dict[str, Answer] = {  # from outside of the run alone
+ANSWERS: dict[str, Answer] = {  # from outside of the run alone; of limits, its budget
+    "adjust": Actions._adjust,
     "send": Actions._send,
     "approve": Actions._approve,
     "deny": Actions._deny,

@@ -29,7 +29,8 @@ def add_arguments(parser: Parser) -> None:
         "`none` takes a limit away. --timeout counts from the start of the run, budgets are of\n"
         "the whole run, silence counts from now. A limit that is passed already is refused. A\n"
         "run that was paused at its budget goes on with `unpause` once that is raised.\n"
-        "exit codes: 2 a limit that can't be used, 4 it has ended, or the limit can't hold"
+        "exit codes: 2 a limit that can't be used, 4 it has ended, the limit can't hold, or a\n"
+        "budget is to be changed from inside the run"
     )
 
 

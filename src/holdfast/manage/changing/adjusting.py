@@ -11,7 +11,7 @@ from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from holdfast.manage.operations import Steps
@@ -33,14 +33,21 @@ def adjustable_options() -> list[Option]:
     return [option for option in OPTIONS.values() if option.adjustable]
 
 
-def adjust_run(directory: RunDirectory, limits: Mapping[str, Any]) -> Steps[Adjusted]:
-    """Change limits. None takes one away. Refused: it has ended, or is beyond the limit already."""
+def adjust_run(
+    directory: RunDirectory, limits: Mapping[str, Any], *, asked_by: Sequence[str] = ()
+) -> Steps[Adjusted]:
+    """Change limits. None takes one away. Refused: it has ended, or is beyond the limit already;
+    a budget also from inside the run.
+
+    `asked_by`: tokens of the processes for which a server does it.
+    """
     changes = _read(limits)
 
     def check(spec: RunSpec) -> None:
         _refuse_unheld(spec, changes)
 
-    answer = yield from ask_shim(directory, {"do": "adjust", "changes": changes}, check)
+    request = {"do": "adjust", "changes": changes, "asked_by": list(asked_by)}
+    answer = yield from ask_shim(directory, request, check)
     before = answer.get("before") or {}
     named = {option.field: option.name for option in adjustable_options()}
     return Adjusted(_by_name(before.items(), named), _by_name(changes.items(), named))
