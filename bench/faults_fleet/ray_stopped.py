@@ -20,6 +20,7 @@ from bench.faults_fleet.trial import Arena, Trial
 from tests.fleet.fleet_world import Submitter
 from tests.support.kernel_lab import Place, run_in
 from tests.support.sshd import write_program
+from tests.support.waiting import eventually
 
 _PORT = 6379
 _RAY = [sys.executable, "-m", "ray.scripts.scripts"]
@@ -54,7 +55,13 @@ class OneRay(Arena):
         words = ["start", "--head", "--node-ip-address", "127.0.0.1", "--port", str(_PORT)]
         words += ["--num-cpus", "8", "--include-dashboard=false", "--disable-usage-stats"]
         words += ["--object-store-memory", "80000000", "--temp-dir", str(self.folder / "ray")]
-        self._ray(*words)
+
+        def begins() -> bool:
+            self._ray(*words)
+            return True
+
+        # On a busy machine Ray gives its start up.
+        eventually(begins, 240, "Ray starts", ignoring=(subprocess.SubprocessError,))
         self.is_up = True
 
     def stop(self, *options: str) -> None:
