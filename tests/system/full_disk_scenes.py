@@ -106,8 +106,12 @@ def stops_when_read_only(path: str) -> Facts:
     """What the shim has open can be written to, and nothing else: no signals, no marker."""
     home = _small_home(path)
     holdfast("run", "-n", "a", "sleep", "600")
-    subprocess.run(["mount", "--bind", home, home], check=True)
-    subprocess.run(["mount", "-o", "remount,ro,bind", home], check=True)
+    # Made elsewhere, and put there as it is: what the shim opens meanwhile would keep it writable.
+    aside = home.parent / "aside"
+    aside.mkdir()
+    subprocess.run(["mount", "--bind", home, aside], check=True)
+    subprocess.run(["mount", "-o", "remount,ro,bind", aside], check=True)
+    subprocess.run(["mount", "--move", aside, home], check=True)
     said = holdfast("stop", "a", expect=None)
     shim_is_dead("a")
     recovered = holdfast("recover", expect=None)

@@ -61,7 +61,9 @@ def read_only_queue(home: str) -> dict[str, Any]:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0700", "none", queues], check=True)
     _submit(home, "first", gated(Path(home) / "gate", "exit 0"))
     _submit(home, "then", ["true"])
-    subprocess.run(["mount", "-o", "remount,ro", queues], check=True)
+    read_only = ["mount", "-o", "remount,ro", queues]
+    # While a waiter holds the baton, its file is open for writing, and the kernel refuses.
+    eventually(lambda: subprocess.run(read_only).returncode == 0, 30, "nobody has a file open")
     Path(home, "gate").touch()
     _holdfast(home, "wait", "first")
     refused = _holdfast(home, "queue", "set", "main", "--limit", "2")
