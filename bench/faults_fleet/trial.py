@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from tests.fleet.fleet_world import Submitter
+from tests.support.cli import Finished
 
 COPIES = "second copies"
 INVENTED = "invented endings"
@@ -253,6 +254,17 @@ class Trial(Generic[ArenaT_co]):
                 raise AssertionError(f"{what} gave {code}")
             time.sleep(PAUSE_SECONDS)
 
+    def _ask(self, *words: str) -> Finished:
+        """What it answers; a node that can't be reached just now is asked again (exit code 6)."""
+        answers: list[Finished] = []
+
+        def once() -> int:
+            answers.append(self.submitter(*words))
+            return answers[-1].returncode
+
+        self._retry(once, " ".join(words))
+        return answers[-1]
+
     def judge(self) -> None:
         """Violation where a promise does not hold."""
         info = self.info()
@@ -297,14 +309,14 @@ class Trial(Generic[ArenaT_co]):
             return
         record = homes[0] / "runs" / info["id"] / "events.jsonl"
         kept = [json.loads(line)["seq"] for line in record.read_text().splitlines()]
-        shown = self.submitter("events", info["id"], expect=0)
+        shown = self._ask("events", info["id"])
         told = [row["seq"] for row in shown.json_lines]
         if told != kept:
             raise Violation(LOST, f"events {kept}, told {told}")
         exported = self.arena.exported(info["id"])
         if exported is not None and exported != kept:
             raise Violation(LOST, f"events {kept}, exported {exported}")
-        logs = self.submitter("logs", info["id"], expect=0).stdout.splitlines()
+        logs = self._ask("logs", info["id"]).stdout.splitlines()
         written = self._lines.read_text().split() if self._lines.exists() else []
         missing = [number for number in written if f"line-{number}" not in logs]
         if missing:
