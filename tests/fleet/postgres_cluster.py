@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -60,11 +61,15 @@ class Database:
     def pause(self) -> None:
         """Nothing of it answers, and no connection is cut."""
         for pid in self._pids():
-            os.kill(pid, signal.SIGSTOP)
+            self._signal(pid, signal.SIGSTOP)
 
     def resume(self) -> None:
         for pid in reversed(self._pids()):  # the server last: until then it reaps none of them
-            os.kill(pid, signal.SIGCONT)
+            self._signal(pid, signal.SIGCONT)
+
+    def _signal(self, pid: int, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):  # a backend whose client has left meanwhile
+            os.kill(pid, number)
 
     def _pids(self) -> list[int]:
         """The server, first, and what it forked."""
