@@ -238,8 +238,8 @@ def test_Q12_after_a_reboot_each_waits_again_once_however_many_recover(runs, tmp
     place = Place(pid_namespace=False, covers={BOOT_ID: OTHER_BOOT})
     seen = run_in(place, recover_here, home=str(tmp_path), names=[*names, "late"], at_once=3)
     assert seen == dict.fromkeys((*names, "late"), "succeeded")
+    # The order is left to chance: who is not set waiting again yet does not hold up the others.
     assert sorted(names_in(told)) == ["late", *names]
-    assert [name for name in names_in(told) if name != "late"] == names
     for name in (*names, "late"):
         assert len(events_of(name, "queued")) == 2
         assert len(events_of(name, "attempt_started")) == 1
