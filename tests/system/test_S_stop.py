@@ -81,6 +81,21 @@ def test_S0_two_stops_of_a_hung_run_at_once(holdfast):
     assert info_of("a").outcome == "stopped"
 
 
+def test_S0_a_hung_shim_does_not_take_the_runs_own_grace_and_signal_away(holdfast):
+    polite = "trap 'echo asked; exit 0' INT; trap '' TERM; echo ready; while :; do sleep 0.05; done"
+    holdfast(
+        *("run", "-n", "a", "--grace", "30s", "--stop-signal", "INT", "bash", "-c", polite), expect=0
+    )
+    wait_for_output("a", b"ready")
+    os.kill(shim_pid("a"), signal.SIGSTOP)
+    done = holdfast("stop", "a", expect=0, timeout=100)
+    assert "tree empty" in done.stdout
+    assert run_of("a").output() == b"ready\nasked\n"
+    asked = [row["signal"] for row in _signals_of("a")]
+    assert asked[0] == "SIGINT"
+    ended("a")
+
+
 # S1
 
 

@@ -101,7 +101,9 @@ def _stop(directory: RunDirectory, request: dict[str, Any], view: RunView | None
         elif asked >= _MOST_ASKED or not (yield from _ask(view, request)):
             # It does not answer; or it answers, says that it stops, and never comes to an end.
             adopters += 1
-            reason = yield from _adopt(view, {"hung": True, "stop": request}, 0)
+            polite = _polite(view, request)
+            hung = {"hung": True, "stop": polite}
+            reason = yield from _adopt(view, hung, polite["grace_seconds"])
         asked += 1
         # The one look that tells what came of it: only now is the shim done, or gone.
         view = view_run(directory, since=view, closely=False)
@@ -113,6 +115,12 @@ def _stop(directory: RunDirectory, request: dict[str, Any], view: RunView | None
 def _grace(view: RunView, request: dict[str, Any]) -> float:
     asked: float | None = request["grace_seconds"]
     return view.spec.wanted.grace_seconds if asked is None else asked
+
+
+def _polite(view: RunView, request: dict[str, Any]) -> dict[str, Any]:
+    """The request for those who don't read the spec: with the run's own grace and signal."""
+    signal = request["signal"] or view.spec.wanted.stop_signal
+    return {**request, "signal": signal, "grace_seconds": _grace(view, request)}
 
 
 def _not_taken_over(directory: RunDirectory, reason: str | None) -> Unavailable:
@@ -140,10 +148,8 @@ def _stop_the_rest(view: RunView, request: dict[str, Any]) -> Steps[Stopped]:
     if _has_survivors(view.facts):
         return (yield from _stop_left(view, request, 0))
     if view.is_final and _has_leftovers(view):
-        grace = _grace(view, request)
-        signal = request["signal"] or view.spec.wanted.stop_signal
-        polite = {**request, "signal": signal, "grace_seconds": grace}
-        return (yield from _stop_left(view, polite, grace))
+        polite = _polite(view, request)
+        return (yield from _stop_left(view, polite, polite["grace_seconds"]))
     return Stopped(True, view)
 
 
