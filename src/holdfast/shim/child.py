@@ -91,9 +91,8 @@ def fork_waiting(
 ) -> WaitingChild:
     """Fork a child in a session of its own that waits to become the command.
 
-    `setup` is run by it first. `prepare` runs in the child just before the exec (the controlling
-    terminal of a PTY). The file of secrets is read there too: so no shim ever has them in its
-    memory.
+    `setup` is run by it first. `prepare` runs in the child (the controlling terminal of a PTY). The
+    file of secrets is read there too: so no shim ever has them in its memory.
     """
     ends: list[int] = []
     try:
@@ -112,14 +111,18 @@ def fork_waiting(
             signal.set_wakeup_fd(-1)  # what it is sent meanwhile is not for the shim's loop
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.setsid()
+            standard = (stdin, stdout, stderr)
+            # Before the wait: the shim writes meanwhile, and the exec follows the release at once.
+            failure = _stand_ready(cwd, standard, prepare) if setup is None else None
             if os.read(go_read, 1) == b"!":
-                secrets, standard = _secrets(secrets_path), (stdin, stdout, stderr)
-                failure = secrets if isinstance(secrets, StartFailure) else None
+                secrets = _secrets(secrets_path)
+                failure = secrets if isinstance(secrets, StartFailure) else failure
                 whole = {**environment, **secrets} if isinstance(secrets, dict) else {}
                 if failure is None and setup is not None:
                     failure = _set_up(setup, whole, go_read, report_write)
+                    failure = failure or _stand_ready(cwd, standard, prepare)
                 if failure is None:
-                    failure = _become(command, cwd, whole, standard, prepare)
+                    failure = _exec(command, cwd, whole)
                 os.write(report_write, json_text(failure.to_json()).encode())
                 status = failure.exit_code
         finally:
@@ -141,14 +144,10 @@ def _set_up(
     return failure
 
 
-def _become(
-    command: Sequence[str],
-    cwd: str,
-    environment: Mapping[str, str],
-    standard: tuple[int, int, int],
-    prepare: Callable[[], None] | None,
-) -> StartFailure:
-    """Exec the command; returns only when that failed."""
+def _stand_ready(
+    cwd: str, standard: tuple[int, int, int], prepare: Callable[[], None] | None
+) -> StartFailure | None:
+    """All but the exec: the standard files, the working directory, the signals."""
     try:
         for target, fd in enumerate(standard):
             os.dup2(fd, target, inheritable=True)
@@ -159,7 +158,7 @@ def _become(
         hint = f"the working directory {cwd!r} can't be entered: {error.strerror}"
         return StartFailure(EXIT_OURS, error.errno or 0, hint)
     clean_signals()
-    return _exec(command, cwd, environment)
+    return None
 
 
 def _secrets(path: str | None) -> dict[str, str] | StartFailure:
@@ -194,10 +193,24 @@ def _exec(command: Sequence[str], cwd: str, environment: Mapping[str, str]) -> S
     worst: StartFailure | None = None
     for folder in environment.get("PATH", os.defpath).split(":"):
         # An empty entry of PATH means the working directory.
-        failure = _try(os.path.join(folder or cwd, name), command, environment)
+        path = f"{folder or cwd}/{name}"
+        if _is_missing(path):  # a look costs a tenth of an exec that fails
+            continue
+        failure = _try(path, command, environment)
         if failure.exit_code != EXIT_NOT_FOUND:
             worst = worst or failure
     return worst or StartFailure(EXIT_NOT_FOUND, errno.ENOENT, f"{name}: command not found in PATH")
+
+
+def _is_missing(path: str) -> bool:
+    """Whether there is no such file; not, whether it could be executed."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except (OSError, ValueError):  # the exec says why
+        return False
+    return False
 
 
 def _try(path: str, command: Sequence[str], environment: Mapping[str, str]) -> StartFailure:

@@ -112,6 +112,8 @@ def launch(path: str, ready: Readiness) -> None:
     # What can fail for want of descriptors, and what counts from the start, comes before the start.
     loop, oom = Loop(journal.record_fault), _oom_watch or OomWatch()
     begun = _begin(spec, directory, journal) if spec.waits is None else None
+    if begun is not None:
+        _let_it_exec(begun)
     from holdfast.shim.supervisor import Supervisor
 
     supervisor = Supervisor(directory, spec, journal, loop, is_reaper=True, on_ready=ready, oom=oom)
@@ -135,6 +137,13 @@ def _begin(spec: RunSpec, directory: RunDirectory, journal: Journal) -> BegunAtt
         raise not_recorded()
     begun.release()
     return begun
+
+
+def _let_it_exec(begun: BegunAttempt) -> None:
+    """Wait for the exec: the child may need the core that we are on, and so does the launcher."""
+    poll = select.poll()
+    poll.register(begun.waiting.report_fd, select.POLLIN)
+    poll.poll(_EXEC_SECONDS * 1000)
 
 
 def supervise(supervisor: Supervisor, *, after_seconds: float = 0.0) -> None:
