@@ -82,9 +82,10 @@ def test_S0_two_stops_of_a_hung_run_at_once(holdfast):
 
 
 def test_S0_a_hung_shim_does_not_take_the_runs_own_grace_and_signal_away(holdfast):
-    polite = "trap 'echo asked; exit 0' INT; trap '' TERM; echo ready; while :; do sleep 0.05; done"
+    polite = "trap 'echo asked; exit' INT; trap '' TERM; echo ready; while :; do sleep 0.05; done"
     holdfast(
-        *("run", "-n", "a", "--grace", "30s", "--stop-signal", "INT", "bash", "-c", polite), expect=0
+        *("run", "-n", "a", "--grace", "30s", "--stop-signal", "INT", "bash", "-c", polite),
+        expect=0,
     )
     wait_for_output("a", b"ready")
     os.kill(shim_pid("a"), signal.SIGSTOP)
