@@ -1,14 +1,15 @@
 """Splits shell text into words and operators, as a shell does before it expands anything.
 
-Pure, and cheap enough for a launch (shlex is not). `process/workload/shell_text.py` puts commands
-together from it; `agents/unwrapping.py` takes only texts that are nothing but words.
+It also quotes words. Pure, and cheap enough for a launch (shlex is not).
+`process/workload/shell_text.py` puts commands together from it; `agents/unwrapping.py` takes only
+texts that are nothing but words.
 """
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     Token = tuple[str, str, bool]  # kind, text, whether a program would get exactly this text
 
@@ -19,8 +20,22 @@ _OPERATORS = (
     *("<<<", "<<-", "&>>", "<<", ">>", "<&", ">&", "<>", ">|", "&>", "&&", "||", "|&", ";;"),
     *("<", ">", "&", "|", ";", "(", ")", "\n"),
 )
+# What a word may hold without quotes. The same as shlex has, without its expressions.
+_SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-")
 _EXPANDS = "$`*?[]{}~!"  # outside of quotes
 _EXPANDS_IN_QUOTES = "$`\\"
+
+
+def quote(word: str) -> str:
+    """The word as a shell reads it back."""
+    if word and _SAFE.issuperset(word):
+        return word
+    return "'" + word.replace("'", "'\"'\"'") + "'"
+
+
+def command_line(words: Iterable[str]) -> str:
+    """A command line that a shell splits into these words."""
+    return " ".join(map(quote, words))
 
 
 def plain_words(text: str) -> tuple[str, ...] | None:

@@ -8,7 +8,6 @@ is needed there, it is said.
 from __future__ import annotations
 
 import os
-import shlex
 
 from holdfast.cli.text import streams
 from holdfast.cli.text.completion_stubs import STUBS
@@ -17,6 +16,7 @@ from holdfast.manage.plaintext import home_path
 from holdfast.process.this_host import user_home
 from holdfast.record import Record
 from holdfast.run.atomic_files import atomic_write, read_file
+from holdfast.shell_words import quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,16 +122,16 @@ def _shell_of_user() -> str:
 def _place(shell: str) -> CompletionPlace:
     if shell == "fish":
         path = f"{_base('XDG_CONFIG_HOME', '.config')}/fish/completions/holdfast.fish"
-        return CompletionPlace(path, f"source {shlex.quote(path)}")
+        return CompletionPlace(path, f"source {quote(path)}")
     data = _base("XDG_DATA_HOME", ".local/share")
     if shell == "zsh":
         folder = f"{data}/zsh/site-functions"
-        load = f"fpath=({shlex.quote(folder)} $fpath)"
+        load = f"fpath=({quote(folder)} $fpath)"
         return CompletionPlace(f"{folder}/_holdfast", load, "~/.zshrc, before compinit")
     folder = os.environ.get("BASH_COMPLETION_USER_DIR") or f"{data}/bash-completion"
     path = f"{folder}/completions/holdfast"
     is_loaded = any(map(os.path.exists, _BASH_COMPLETION))
-    return CompletionPlace(path, f"source {shlex.quote(path)}", None if is_loaded else "~/.bashrc")
+    return CompletionPlace(path, f"source {quote(path)}", None if is_loaded else "~/.bashrc")
 
 
 def _base(variable: str, below_home: str) -> str:

@@ -103,9 +103,9 @@ class FleetOverview:
 
     def command_of(self, info: RunInfo) -> str:
         """What a run runs, without secrets; empty: not known."""
-        import shlex
+        from holdfast.shell_words import command_line
 
-        return shlex.join(info.command or [])
+        return command_line(info.command or [])
 
     def summary(self) -> str:
         """What was given, in one line."""

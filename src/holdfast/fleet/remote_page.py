@@ -86,13 +86,13 @@ def where_line(placement: Placement) -> str:
 
 def unreached_rows(info: RunInfo, placement: Placement) -> Iterator[tuple[str, str]]:
     """Label and text of what is known here."""
-    import shlex
+    from holdfast.shell_words import command_line
 
     now = time.time()
     rows = {
         "evidence": info.evidence,
         "node": where_line(placement),
-        "command": shlex.join(info.command or []),
+        "command": command_line(info.command or []),
         "placed": f"{clock(placement.created_at, now)} by {placement.submitter}",
         "bound": clock(placement.bound_at, now) or "to no node yet",
         "next": f"holdfast fleet check {placement.target}; holdfast fleet give-up {info.id},"

@@ -7,7 +7,6 @@ fixed: what is asked goes over stdin, so it is in no process list, and no shell 
 from __future__ import annotations
 
 import os
-import shlex
 
 from holdfast.errors import HoldfastError, NoAnswer
 from holdfast.fleet.channel import Channel, count_sessions
@@ -23,6 +22,7 @@ from holdfast.fleet.session import (
 )
 from holdfast.fleet.sockets import socket_folder
 from holdfast.manage.doctor.findings import missing, works
+from holdfast.shell_words import command_line, quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class SshPlacer:
     def _remote(self, verb: str, *words: str) -> str:
         """One line for the login shell there, whichever that is. The command is the user's text."""
         home = self._settings.home
-        prefix = f"env HOLDFAST_HOME={shlex.quote(home)} " if home else ""
+        prefix = f"env HOLDFAST_HOME={quote(home)} " if home else ""
         return f"exec {prefix}{self._settings.command} fleet {' '.join((verb, *words))}"
 
     def _socket(self, use: str = "") -> str:
@@ -227,4 +227,4 @@ class SshPlacer:
     def _by_hand(self) -> str:
         """What a person can type to see what is wrong."""
         remote = self._remote("node").removeprefix("exec ")
-        return shlex.join(["ssh", *self._settings.options, "--", self._host, remote])
+        return command_line(["ssh", *self._settings.options, "--", self._host, remote])

@@ -117,7 +117,7 @@ class Overview:
 
     def command_of(self, info: RunInfo) -> str:
         """What a run runs, without secrets; empty: not known."""
-        import shlex
+        from holdfast.shell_words import command_line
 
         command = info.command
         if command is None:  # left out where it was not looked at closely
@@ -125,4 +125,4 @@ class Overview:
                 command = RunDirectory(self._home, info.id).read_spec().public_command
             except (HoldfastError, OSError):
                 return ""
-        return shlex.join(command)
+        return command_line(command)

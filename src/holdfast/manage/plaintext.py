@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 KEPT_SPACE = "\x1f"  # a space at which a line is not broken
 LINE_BREAK = "\x1e"  # where a text goes on in a line of its own
 # Spaces of other widths, and what joins letters and pictures: they move nothing.
@@ -64,13 +68,49 @@ def unbroken(text: str) -> str:
 
 def wrapped(text: str, room: int) -> list[str]:
     """A text with such spaces and breaks as the lines that fit, made harmless."""
-    import textwrap
-
     lines = []
     for part in text.split(LINE_BREAK):
-        shown = KEPT_SPACE.join(map(printable, part.split(KEPT_SPACE)))
-        lines += textwrap.wrap(shown, room, break_on_hyphens=False) or [""]
+        lines += fill(KEPT_SPACE.join(map(printable, part.split(KEPT_SPACE))), room)
     return [line.replace(KEPT_SPACE, " ") for line in lines]
+
+
+def fill(text: str, room: int, indent: str = "") -> list[str]:
+    """The text as lines of at most so many characters, broken at spaces; one at least.
+
+    A word that is longer than a line is broken anywhere. `indent` begins every line but the first.
+    As textwrap does it, without loading its expressions.
+    """
+    lines: list[str] = []
+    line = text[: len(text) - len(text.lstrip(" "))]
+    for gap, word in _gaps_and_words(text[len(line) :]):
+        lead = indent if lines else ""
+        if len(lead + line + gap + word) <= room:
+            line += gap + word
+            continue
+        room_left = room - len(lead + line + gap)
+        if len(word) > room - len(lead) and room_left > 0:
+            line, rest = line + gap + word[:room_left], word[room_left:]
+        else:
+            rest = word
+        if line.strip(" "):
+            lines.append((lead + line).rstrip(" "))
+        line = rest
+        while len(lead := indent if lines else "") + len(line) > room:
+            end = max(room - len(lead), 1)
+            lines.append(lead + line[:end])
+            line = line[end:]
+    last = ((indent if lines else "") + line).rstrip(" ")
+    return [*lines, last] if line.strip(" ") or not lines else lines
+
+
+def _gaps_and_words(text: str) -> Iterator[tuple[str, str]]:
+    """Each word, with the spaces before it."""
+    gap = ""
+    for number, word in enumerate(text.split(" ")):
+        gap += " " if number else ""
+        if word:
+            yield gap, word
+            gap = ""
 
 
 def width(text: str) -> int:

@@ -107,15 +107,12 @@ def _exit_status(rest: bytes) -> int | None:
     return int(field[23]) if len(field) > 23 and int(field[6]) == 1 else None
 
 
-def read(pid: int | str, name: str, *, until_short: bool = False) -> bytes:
-    """One file of /proc/<pid>. ProcessGone or ProcessUnreadable instead of OS errors.
-
-    `until_short`: the kernel gives less of it than was asked for only at its end.
-    """
+def read(pid: int | str, name: str) -> bytes:
+    """One file of /proc/<pid>. ProcessGone or ProcessUnreadable instead of OS errors."""
     try:
         fd = os.open(f"/proc/{pid}/{name}".rstrip("/"), os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return _read_all(fd, until_short)
+            return _read_all(fd)
         finally:
             os.close(fd)
     except (FileNotFoundError, ProcessLookupError) as error:
@@ -128,14 +125,31 @@ def read(pid: int | str, name: str, *, until_short: bool = False) -> bytes:
         ) from error
 
 
-def _read_all(fd: int, until_short: bool = False) -> bytes:
+def _read_all(fd: int) -> bytes:
     # A seq_file may give a short read in the middle: only an empty one is the end.
     parts = []
     while part := os.read(fd, _READ_BYTES):
         parts.append(part)
-        if until_short and len(part) < _READ_BYTES:
-            break
     return b"".join(parts)
+
+
+def raw_environment(pid: int) -> bytes:
+    """Its environment; empty: it shows none, has ended, or is closed to us.
+
+    For a look at every process: errors are not told apart, and one read is enough, since this file
+    gives less than was asked for only at its end (environ_read in the kernel's fs/proc/base.c).
+    """
+    try:
+        fd = os.open(f"/proc/{pid}/environ", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        found = os.read(fd, _READ_BYTES)
+        return found if len(found) < _READ_BYTES else found + _read_all(fd)
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
 
 
 def read_or_none(pid: int | str, name: str) -> bytes | None:

@@ -58,15 +58,10 @@ def find_stamped(only: str | None = None) -> Iterator[tuple[str, Member]]:
 
 
 def _environment(pid: int) -> bytes | None:
-    """None: it shows nothing now, and may be in the middle of an exec. A kernel thread never is.
-
-    As it is: a crowd has thousands, of which hardly any are of interest. And by one read: this file
-    gives less than was asked for only at its end (environ_read in the kernel's fs/proc/base.c).
-    """
-    try:
-        found = procfs.read(pid, "environ", until_short=True)
-    except HoldfastError:  # ended, or another user's
-        return b""
+    """None: it shows nothing now, and may be in the middle of an exec. A kernel thread never is."""
+    found = procfs.raw_environment(
+        pid
+    )  # as it is: a crowd has thousands, of which few are looked at
     return found if found or procfs.executable(pid) is None else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.cli.text.terminal import columns, paint
 from holdfast.manage.doctor.findings import Status
-from holdfast.manage.plaintext import printable
+from holdfast.manage.plaintext import fill, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,12 +20,10 @@ _WORDS = {
 
 def lines_of_finding(finding: DoctorFinding) -> list[str]:
     """One finding, wrapped to the screen."""
-    import textwrap
-
     room = max(columns() - _INDENT, 30)
-    said = textwrap.wrap(printable(finding.says), room, break_on_hyphens=False)
+    said = fill(printable(finding.says), room)
     if finding.fix:
-        said += textwrap.wrap(f"fix: {printable(finding.fix)}", room, break_on_hyphens=False)
+        said += fill(f"fix: {printable(finding.fix)}", room)
     word, looks = _WORDS[finding.status]
     first = f"{paint(f'{word:<4}', *looks)}  {finding.name:<{_INDENT - 7}} {said[0]}"
     return [first, *(" " * _INDENT + line for line in said[1:])]

@@ -181,6 +181,6 @@ def hint_at_word(run: Run, code: int) -> str | None:
         home = run.directory.home
         is_run = valid_name(word) and find_by_name(home, word) not in (None, run.id)
         return f"a run has that name: holdfast status {word}" if is_run else None
-    import shlex
+    from holdfast.shell_words import quote
 
-    return f"a shell runs such a line: holdfast run sh -c {shlex.quote(word)}"
+    return f"a shell runs such a line: holdfast run sh -c {quote(word)}"

@@ -154,19 +154,19 @@ def batch_script(command: str, home: str, document: Json) -> bytes:
     Its environment is made here, by a login shell of the user's kind. Slurm's own way
     (`--export=NONE`) has slurmd do it before each launch: measured, much slower for many jobs.
     """
-    import shlex
+    from holdfast.shell_words import quote
 
     line = f"{node_line(command, home, 'attend')} <&3 3<&-"
     # One line of ASCII. A login script that reads its stdin does not get it.
-    return _BATCH.format(line=shlex.quote(line), document=json_text(document)).encode()
+    return _BATCH.format(line=quote(line), document=json_text(document)).encode()
 
 
 def node_line(command: str, home: str, *words: str) -> str:
     """A shell's line for the node's own holdfast. The command is the user's text."""
-    import shlex
+    from holdfast.shell_words import command_line, quote
 
-    prefix = f"env HOLDFAST_HOME={shlex.quote(home)} " if home else ""
-    return f"exec {prefix}{command} fleet {shlex.join(words)}"
+    prefix = f"env HOLDFAST_HOME={quote(home)} " if home else ""
+    return f"exec {prefix}{command} fleet {command_line(words)}"
 
 
 def seconds_left(text: str) -> float | None:

@@ -6,8 +6,6 @@ never 0.
 
 from __future__ import annotations
 
-import shlex
-
 from holdfast import __version__
 from holdfast.manage.report.document import (
     Bullet,
@@ -33,6 +31,7 @@ from holdfast.process.signals import signal_name
 from holdfast.run.facts import State
 from holdfast.run.outcomes import Outcome
 from holdfast.run.units import count, duration, money
+from holdfast.shell_words import command_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -166,7 +165,7 @@ def _command(info: RunInfo, most: int | None) -> str:
     """As a shell would take it, without secrets."""
     if info.command is None:
         return "unknown"
-    text = " ".join(shlex.join(info.command).split("\n"))
+    text = " ".join(command_line(info.command).split("\n"))
     return text if most is None or len(text) <= most else f"{text[: most - 4]} ..."
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
-
-from holdfast.manage.plaintext import printable
+from holdfast.manage.plaintext import fill, printable
 from holdfast.manage.report.document import (
     ColumnKind,
     DataTable,
@@ -115,10 +113,7 @@ def _labelled(label: str, rows: Sequence[str], indent: int = _INDENT) -> list[st
 
 
 def _wrapped(said: str, room: int, indent: str = "") -> list[str]:
-    shown = printable(said)
-    if len(shown) <= room:
-        return [shown]
-    return textwrap.wrap(shown, room, subsequent_indent=indent, break_on_hyphens=False)
+    return fill(printable(said), room, indent)
 
 
 def _without_double_blanks(lines: Sequence[str]) -> list[str]:

@@ -124,10 +124,10 @@ def _need(info: RunInfo) -> str:
 def _command(info: RunInfo) -> str:
     if info.command is None:
         return ""
-    import shlex
+    from holdfast.shell_words import command_line
 
     where = f"   in {home_path(info.cwd)}" if info.cwd else ""
-    return shlex.join(info.command) + where
+    return command_line(info.command) + where
 
 
 def _agent(info: RunInfo) -> str:
@@ -242,10 +242,10 @@ def _changes(worktree: dict[str, Any]) -> Iterator[str]:
     commits = f"{counts['commits']} commit{'s' if counts['commits'] != 1 else ''}"
     yield f"{files}, {commits}, {counts['uncommitted'] or 'nothing'} uncommitted"
     if counts["commits"]:
-        import shlex
+        from holdfast.shell_words import command_line
 
         words = ("git", "-C", worktree["repository"], "merge", worktree["branch"])
-        yield unbroken(shlex.join(words))
+        yield unbroken(command_line(words))
 
 
 def _time(known: StatusFacts) -> str:

@@ -58,10 +58,10 @@ def _words(one: Seen) -> list[str]:
 
 def _command(process: dict[str, Any]) -> str:
     if process.get("cmdline"):
-        import shlex
+        from holdfast.shell_words import command_line
 
         first, *rest = process["cmdline"]
         if " " in first and not any(rest):
             return str(first)  # a process title over its arguments, as npx sets
-        return shlex.join(process["cmdline"])
+        return command_line(process["cmdline"])
     return str(process.get("comm") or "")
