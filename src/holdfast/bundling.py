@@ -1,4 +1,4 @@
-"""Makes the bundle: the code that a start or `ls` loads, in one file that `importing.py` reads.
+"""Makes the bundle: code that `run`, `ls`, `status` load, in one file that `importing.py` reads.
 
 It lies beside the compiled files of the package and is made as they are, by the first who may write
 there; `python -m holdfast.bundling` makes it too, for packages that their users may not write to.
@@ -39,6 +39,9 @@ OF_EVERY_COMMAND = {
 OF_A_LIST = {
     "holdfast.cli.ls": (),
     "holdfast.manage.reading.digests": (),
+}
+OF_A_STATUS = {
+    "holdfast.cli.status": (),
 }
 OF_BOTH = {
     "holdfast.cli.run": (
@@ -120,6 +123,7 @@ def _groups() -> Groups:
     sys.meta_path.insert(0, recorder)
     groups = recorder.record_all(OF_EVERY_COMMAND)
     groups |= _recorded_apart(recorder, OF_A_LIST)
+    groups |= _recorded_apart(recorder, OF_A_STATUS)
     groups |= recorder.record_all(OF_BOTH)
     groups |= _recorded_apart(recorder, OF_THE_LAUNCHER)
     groups |= _recorded_apart(recorder, OF_THE_SHIM)
