@@ -8,7 +8,7 @@ Type checkers see the real ones. tests/unit/test_lean.py compares both.
 
 from __future__ import annotations
 
-__all__ = ["StrEnum", "json_text", "read_json", "sha256_hex", "signal"]
+__all__ = ["StrEnum", "json_text", "read_json", "sha256_hex", "signal", "spaced_json_text"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,6 +75,11 @@ def json_text(document: Any) -> str:
     return "".join(_encode(document, 0))
 
 
+def spaced_json_text(document: Any) -> str:
+    """The text that `json.dumps` makes: what is printed has spaces, and NaN where there is one."""
+    return "".join(_encode_spaced(document, 0))
+
+
 def read_json(text: str) -> Any:
     """What a JSON text holds. ValueError (or RecursionError) as from `json.loads`."""
     stripped = text.strip(" \t\n\r")
@@ -122,20 +127,25 @@ def _not_json(value: object) -> Any:
     raise TypeError(f"{type(value).__name__} is not for JSON")
 
 
-def _make() -> tuple[Any, Any]:
+def _make() -> tuple[Any, Any, Any]:
     try:
         import _json
 
         quote = _json.encode_basestring_ascii
         encode = _json.make_encoder(None, _not_json, quote, None, ":", ",", False, False, False)
+        spaced = _json.make_encoder(None, _not_json, quote, None, ": ", ", ", False, False, True)
         scanning: Any = _Scanning
-        return encode, _json.make_scanner(scanning)
+        return encode, spaced, _json.make_scanner(scanning)
     except (ImportError, AttributeError, TypeError):  # another Python than those it was tried on
         import json
 
         encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
-        decoder: Any = json.JSONDecoder()
-        return lambda document, _: encoder.iterencode(document), decoder.scan_once
+        plain, decoder = json.JSONEncoder(), json.JSONDecoder()
+        return (
+            lambda document, _: encoder.iterencode(document),
+            lambda document, _: plain.iterencode(document),
+            decoder.scan_once,  # type: ignore[attr-defined]
+        )
 
 
-_encode, _scan = _make()
+_encode, _encode_spaced, _scan = _make()

@@ -8,9 +8,11 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.manage.reading import events
 from holdfast.manage.reading.cursor import SETTLE_SECONDS
 from holdfast.manage.reading.events import all_events
 from holdfast.process.clock import iso_time
@@ -89,8 +91,14 @@ def _read(home: Home, since: str | None = None):
     return list(all_events(home, since=since, follow=False))
 
 
-@given(st.lists(lives, max_size=6), st.data())
-def test_a_reader_goes_on_exactly_where_another_stopped(runs, data):
+@given(st.lists(lives, max_size=6), st.sampled_from([1, 2, 3, 256]), st.data())
+def test_a_reader_goes_on_exactly_where_another_stopped(runs, soon, data):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(events, "_SOON", soon)  # most histories are longer than that
+        _stop_and_go_on(runs, data)
+
+
+def _stop_and_go_on(runs, data):
     with tempfile.TemporaryDirectory() as path:
         home = Home(path)
         Path(home.runs_path).mkdir()

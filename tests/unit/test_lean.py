@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.lean import StrEnum, json_text, read_json
+from holdfast.lean import StrEnum, json_text, read_json, spaced_json_text
 from holdfast.process.signals import parse_signal, signal_name
 from holdfast.process.verdict import Proof, Verdict
 from holdfast.run.events import Kind
@@ -94,6 +94,8 @@ documents = st.recursive(
 @given(documents)
 def test_json_is_written_as_by_json(document):
     assert json_text(document) == json.dumps(document, separators=(",", ":"), allow_nan=False)
+    assert spaced_json_text(document) == json.dumps(document)
+    assert spaced_json_text({"figure": float("nan")}) == json.dumps({"figure": float("nan")})
 
 
 @given(documents)
@@ -143,10 +145,10 @@ def test_what_no_json_holds_is_refused():
 def test_without_the_c_module_the_real_one_does_it():
     code = (
         "import sys; sys.modules['_json'] = None; from holdfast.lean import *\n"
-        "print(json_text({'a': [1, 'é']}), read_json(' [1.5, null] '))"
+        "print(json_text({'a': [1, 'é']}), read_json(' [1.5, null] '), spaced_json_text([1, 2]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.stdout == '{"a":[1,"\\u00e9"]} [1.5, None]\n', done.stderr
+    assert done.stdout == '{"a":[1,"\\u00e9"]} [1.5, None] [1, 2]\n', done.stderr
 
 
 def test_signals_have_the_names_of_the_standard_library():

@@ -14,6 +14,8 @@ import zlib
 from holdfast.manage.index_rows import (
     COLUMNS,
     FIGURES,
+    PARTS,
+    SCHEMA,
     IndexRow,
     as_bytes,
     columns_of,
@@ -42,25 +44,8 @@ _BUSY_SECONDS = 0.2  # then the directories are read instead
 _PAGE = 256  # rows at once: no lock is held while they are looked at
 _FEW = 500  # ids that are asked for by name
 _BATCH = 1000  # rows that are held until they are written
-_SCHEMA = (
-    f"CREATE TABLE runs ({', '.join(COLUMNS)})",
-    "CREATE INDEX runs_at ON runs (at, id)",
-    "CREATE TABLE infos (run INTEGER PRIMARY KEY, info TEXT NOT NULL)",
-    "CREATE TABLE tags (key BLOB, value BLOB, run INTEGER)",
-    "CREATE INDEX tags_key ON tags (key, value, run)",
-    "CREATE INDEX tags_run ON tags (run)",
-    # What was in `runs/` without a row, when it had that stamp: all else had one.
-    "CREATE TABLE listed (stamp TEXT NOT NULL, clock REAL NOT NULL, without_row TEXT NOT NULL)",
-)
 # The rows have the fields of a run: other fields are another version.
-_VERSION = zlib.crc32(f"2 {_SCHEMA} {RunInfo._fields}".encode()) & 0x7FFFFFFF
-_PARTS = {
-    None: ("NULL", ""),
-    "agent": ("runs.agent", ""),
-    "tag": ("tags.key, tags.value", "LEFT JOIN tags ON tags.run = runs.rowid"),
-    # Of whole seconds: SQLite would round the last half of a day's last millisecond up.
-    "day": ("strftime('%Y-%m-%d', CAST(created AS INTEGER), 'unixepoch', 'localtime')", ""),
-}
+_VERSION = zlib.crc32(f"2 {SCHEMA} {RunInfo._fields}".encode()) & 0x7FFFFFFF
 
 
 class IndexLost(Exception):
@@ -103,14 +88,28 @@ class Index:
 
     def listed_without_row(self, stamp: RunsStamp, active: Iterable[str]) -> set[str] | None:
         """Of a listing that still stands, and of these, the runs without a row; None: of none."""
+        noted = self._listing(stamp)
+        return None if noted is None else self.without_row({*noted, *active})
+
+    def oldest_listed(self, stamp: RunsStamp, after: str, most: int) -> list[str] | None:
+        """Of a listing that still stands, the first ids after that one; None: of none."""
+        rows = "SELECT id FROM runs WHERE id > ? ORDER BY id LIMIT ?"
+        ids = self._listing(stamp, f"SELECT group_concat(id, ?) FROM ({rows})", "\n", after, most)
+        return None if ids is None else sorted(i for i in filter(is_id, ids) if i > after)[:most]
+
+    def _listing(self, stamp: RunsStamp, ids: str = "NULL", *values: str | int) -> set[str] | None:
+        """What a listing that still stands has noted as without a row, with what `ids` selects.
+
+        One statement: whoever removes a row in between removes the listing with it.
+        """
+        query = f"SELECT clock, without_row, ({ids}) FROM listed WHERE stamp = ?"
         try:
-            query = "SELECT clock, without_row FROM listed WHERE stamp = ?"
-            found = self._rows(query, [stamp.text])
+            found = self._rows(query, [*values, stamp.text])
         except IndexLost:
             return None
         if not found or not stamp.goes_on_from(found[0][0]):
             return None
-        return self.without_row({*found[0][1].split(), *active})
+        return {*found[0][1].split(), *(found[0][2] or "").split()}
 
     def without_row(self, ids: set[str]) -> set[str]:
         """Those of these runs that have none; other names in it do not count."""
@@ -159,7 +158,7 @@ class Index:
 
         None stands for no agent, no tag, no day. `without`: rows that don't count.
         """
-        part, join = _PARTS[by]
+        part, join = PARTS[by]
         figures = ", ".join(f"sum({name}), count({name})" for name in FIGURES)
         where, values = ("1", []) if since is None else ("coalesce(ended, touched) >= ?", [since])
         if without:
@@ -339,7 +338,7 @@ class Index:
         if connection.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
             for table in ("runs", "infos", "tags", "listed"):
                 connection.execute(f"DROP TABLE IF EXISTS {table}")
-            for statement in _SCHEMA:
+            for statement in SCHEMA:
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {_VERSION}")
         for run_id in (*self._gone, *self._added):

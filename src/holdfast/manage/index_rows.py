@@ -28,6 +28,23 @@ COLUMNS = (
     *("touched REAL", "created REAL", "name TEXT NOT NULL", "outcome TEXT", "agent BLOB"),
     *FIGURES,
 )
+SCHEMA = (
+    f"CREATE TABLE runs ({', '.join(COLUMNS)})",
+    "CREATE INDEX runs_at ON runs (at, id)",
+    "CREATE TABLE infos (run INTEGER PRIMARY KEY, info TEXT NOT NULL)",
+    "CREATE TABLE tags (key BLOB, value BLOB, run INTEGER)",
+    "CREATE INDEX tags_key ON tags (key, value, run)",
+    "CREATE INDEX tags_run ON tags (run)",
+    # What was in `runs/` without a row, when it had that stamp: all else had one.
+    "CREATE TABLE listed (stamp TEXT NOT NULL, clock REAL NOT NULL, without_row TEXT NOT NULL)",
+)
+PARTS = {  # what `usage` is divided by: what is selected for it, and from where
+    None: ("NULL", ""),
+    "agent": ("runs.agent", ""),
+    "tag": ("tags.key, tags.value", "LEFT JOIN tags ON tags.run = runs.rowid"),
+    # Of whole seconds: SQLite would round the last half of a day's last millisecond up.
+    "day": ("strftime('%Y-%m-%d', CAST(created AS INTEGER), 'unixepoch', 'localtime')", ""),
+}
 _LARGEST_WHOLE = 1 << 40  # a sum over millions of runs stays within 64 bits
 _WORDS = {
     "state": State,

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Answer = TypeVar("Answer")
 
 _READ_DIRECTLY = 48
-_MANY_BYTES = 4 << 20  # of an index: a thousand runs or more
+_MANY_BYTES = 4 << 20  # of an index, with a thousand runs or more: their listing takes its time
 
 
 def list_runs(
@@ -74,7 +74,7 @@ def select_runs(
     if ids is None:
         ids = selection.marked_candidates(home)
     stamp = None
-    if ids is None and _has_many(home):
+    if ids is None and home.index_bytes() >= _MANY_BYTES:
         from holdfast.manage.reading.runs_stamp import RunsStamp
 
         stamp = RunsStamp.of(home)
@@ -94,14 +94,6 @@ def select_runs(
         if ids is None and stamp is not None:
             ids = listing.unless_listed(stamp)
         yield from listing.runs(ids, by_end)
-
-
-def _has_many(home: Home) -> bool:
-    """Whether there are so many runs that listing the directory takes its time."""
-    try:
-        return os.stat(home.index_path).st_size >= _MANY_BYTES
-    except OSError:
-        return False
 
 
 def are_few(home: Home, ids: set[str]) -> bool:

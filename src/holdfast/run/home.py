@@ -116,6 +116,31 @@ class Home:
         path = self.active_path if active else self.runs_path
         return sorted(name for name in _names_in(path) if is_id(name))
 
+    def oldest_ids(self, after: str, most: int) -> list[str]:
+        """The first ids of runs after that one, so many at most; oldest first.
+
+        Less than to list all: only these are looked at and put in order.
+        """
+        from heapq import heapify, heappop
+
+        try:
+            names = [name for name in os.listdir(self.runs_path) if name > after]
+        except FileNotFoundError:
+            return []
+        heapify(names)
+        found: list[str] = []
+        while names and len(found) < most:
+            if is_id(name := heappop(names)):
+                found.append(name)
+        return found
+
+    def index_bytes(self) -> int:
+        """How large the index is: it tells roughly how long the history is. 0: there is none."""
+        try:
+            return os.stat(self.index_path).st_size
+        except OSError:
+            return 0
+
     def entries(self) -> set[str]:
         """What lies in `runs`: ids, and perhaps other names. A look at each takes its time."""
         try:

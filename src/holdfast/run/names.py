@@ -36,6 +36,11 @@ def id_seconds(run_id: str) -> int:
     return number >> 64
 
 
+def last_id(seconds: float) -> str:
+    """The largest id that can be made at that time."""
+    return _base32(int(seconds) << 64 | (1 << 64) - 1, ID_LENGTH)
+
+
 def is_id(text: str) -> bool:
     """Whether the text is a whole id."""
     return len(text) == ID_LENGTH and is_id_prefix(text)

@@ -46,18 +46,18 @@ def say(text: str) -> None:
 
 def say_json(document: dict[str, Any]) -> None:
     """One JSON document. ASCII only: surrogates from odd file names stay valid JSON."""
-    import json
+    from holdfast.lean import spaced_json_text
 
-    _write(json.dumps(document) + "\n")
+    _write(spaced_json_text(document) + "\n")
 
 
 def say_json_list(name: str, documents: Iterable[dict[str, Any]]) -> None:
     """One JSON document with a list that is never in memory whole."""
-    import json
+    from holdfast.lean import spaced_json_text
 
     before = f'{{"schema": 1, "{name}": ['
     for document in documents:
-        _write(before + json.dumps(document))
+        _write(before + spaced_json_text(document))
         before = ", "
     _write("]}\n" if before == ", " else before + "]}\n")
 

@@ -23,6 +23,16 @@ class CursorPosition:
         self._given = dict(given or {})  # run id -> the last event of it that was given
         self._done: set[str] = set()
 
+    @property
+    def done_until(self) -> str:
+        """All runs up to this one, but for those that were begun, are done with."""
+        return self._done_until
+
+    @property
+    def begun(self) -> list[str]:
+        """The runs of which something was given, and that are not forgotten."""
+        return list(self._given)
+
     def begin(self, run_id: str) -> int | None:
         """The last event that was given of this run; None: all of it was."""
         if run_id not in self._given and run_id <= self._done_until:
@@ -40,11 +50,6 @@ class CursorPosition:
         self._given.pop(run_id, None)
         self._done.discard(run_id)
 
-    def keep(self, run_ids: set[str]) -> None:
-        """Forget runs that are not among these: they were removed."""
-        for run_id in self._given.keys() - run_ids:
-            self.forget(run_id)
-
     def settle(self, now: float, unread: str | None) -> None:
         """Forget runs that are done with. `unread`: the oldest run that was not read."""
         settled = [
@@ -53,10 +58,10 @@ class CursorPosition:
             if seq and id_seconds(run_id) <= now - SETTLE_SECONDS
             if unread is None or run_id < unread
         ]
-        self.done_until(max(settled, default=""))
+        self.finish_until(max(settled, default=""))
 
-    def done_until(self, run_id: str) -> None:
-        """All runs up to this one, but for those that were begun, are done with."""
+    def finish_until(self, run_id: str) -> None:
+        """From now on all runs up to this one, but for those that were begun, are done with."""
         self._done_until = max(self._done_until, run_id)
         for done in [one for one in self._done if one <= self._done_until]:
             self.forget(done)

@@ -1,7 +1,8 @@
 """The facts of one run or of all, oldest first, each with a cursor to go on from.
 
-History is merged by time, with only the runs of that time in memory; then new facts are given as
-they are recorded. Between a cursor and the next reader nothing is left out or given twice.
+History is merged by time, with only the runs of that time in memory; at first no more runs are
+looked for than are soon needed. Then new facts are given as they are recorded. Between a cursor and
+the next reader nothing is left out or given twice.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from holdfast.errors import HoldfastError, RunNotFound
 from holdfast.manage.operations import run_steps
 from holdfast.manage.reading.cursor import SETTLE_SECONDS, CursorPosition, parse_cursor
 from holdfast.manage.reading.inotify import FileWatch, run_id_of
+from holdfast.manage.reading.oldest_runs import oldest_runs
 from holdfast.manage.state import view_run
 from holdfast.process.clock import seconds_of
 from holdfast.record import Record
 from holdfast.run.directory import RunDirectory
 from holdfast.run.events import Kind
 from holdfast.run.facts import State
-from holdfast.run.names import id_seconds
+from holdfast.run.names import id_seconds, last_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from holdfast.run.home import Home
 
 NOW = "now"
+_SOON = 256  # runs that are found at first
 _LOOK_SECONDS = 1.0  # what no change of a file tells: a home that is made, a shim that died
 
 
@@ -104,6 +107,7 @@ class EventStream:
         self._hears_of_new_runs = False
         self._known: set[str] = set()
         self._unread: list[str] = []  # newest first: the next is at the end
+        self._has_more = False  # runs, newer than those that were found at first
         self._readings: dict[str, _Reading] = {}
         self._ready: list[tuple[str, str, int, LoggedEvent]] = []  # a heap: the oldest first
         self.damage: dict[str, str] = {}  # run id -> why the rest of its events can't be read
@@ -144,10 +148,10 @@ class EventStream:
         """Find new runs, and new events of those that are not done with."""
         if self._watch is not None and self._only is None:
             self._hears_of_new_runs = self._watch.add(self._home.runs_path)
-        found = [self._only] if self._only is not None else self._home.run_ids()
         if self._only is None:
-            self._place.keep(set(found))
-        self._find(found)
+            self._find_oldest()
+        else:
+            self._find([self._only])
         for reading in list(self._readings.values()):
             self._go_on(reading)
 
@@ -161,6 +165,23 @@ class EventStream:
                 self._place.forget(run_id)
             elif self._only in (None, run_id):
                 self._find([run_id])
+
+    def _find_oldest(self) -> None:
+        """Those that are not done with; of many only the first, and the rest when it is needed."""
+        for run_id in self._place.begun:
+            if not os.path.lexists(RunDirectory(self._home, run_id).path):
+                self._place.forget(run_id)  # it was removed
+        found = oldest_runs(self._home, after=self._place.done_until, most=_SOON)
+        self._has_more = len(found) == _SOON
+        begun = [one for one in self._place.begun if not self._has_more or one < found[-1]]
+        self._find([*begun, *found])
+
+    def _find_rest(self) -> bool:
+        """Whether there are runs to read beyond those that were found at first."""
+        if self._has_more:
+            self._has_more = False
+            self._find([one for one in self._home.run_ids() if one > self._place.done_until])
+        return bool(self._unread)
 
     def _find(self, run_ids: list[str]) -> None:
         fresh = [run_id for run_id in run_ids if run_id not in self._known]
@@ -177,7 +198,7 @@ class EventStream:
 
     def _read_due(self) -> None:
         """Read every run that may have an event before the next one that we would give."""
-        while self._unread:
+        while self._unread or self._find_rest():
             # An id is made before its run's first event; the second is its own, cut off.
             if self._ready and id_seconds(self._unread[-1]) > seconds_of(self._ready[0][0]):
                 return
@@ -248,16 +269,15 @@ class EventStream:
     def _skip_to_now(self) -> None:
         """Everything that is recorded already counts as given; history is not read for that."""
         active = set(self._home.run_ids(active=True))
-        settled = time.time() - SETTLE_SECONDS
+        settled = last_id(time.time() - SETTLE_SECONDS)
         run_ids = [self._only] if self._only is not None else self._home.run_ids()
         for run_id in run_ids:
-            if run_id in active or id_seconds(run_id) > settled or self._only is not None:
+            if run_id in active or run_id > settled or self._only is not None:
                 read = RunDirectory(self._home, run_id).read_events()
                 self._place.begin(run_id)
                 self._place.give(run_id, read.next_seq - 1, is_last=False)
-        old = [run_id for run_id in run_ids if id_seconds(run_id) <= settled]
-        if self._only is None and old:
-            self._place.done_until(max(old))
+        if self._only is None:
+            self._place.finish_until(max((one for one in run_ids if one <= settled), default=""))
 
     def _seconds(self) -> float | None:
         """How long to wait at most: the home may not be there yet, and a run alone may be over
