@@ -74,7 +74,7 @@ LAUNCH_PATH = [
     "manage/run",
     "manage/runs",
     "manage/starting/launch",
-    "manage/views",
+    "manage/words/views",
     "cli/__init__",
     "cli/run",
     "cli/ls",

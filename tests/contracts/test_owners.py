@@ -45,7 +45,7 @@ OWNERS = {
         "manage/starting/launch.py",
         "shim/child.py",
         "shim/setup.py",
-        "cli/guard.py",
+        "cli/identity/guard.py",
     },
 }
 
