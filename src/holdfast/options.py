@@ -7,25 +7,13 @@ on where it belongs: what may stop a run in `shim/watching/`, else where `wanted
 
 from __future__ import annotations
 
+from holdfast.option_type import Option
 from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
-
-# The kinds of values, for `manage/starting/option_values.py`. A tuple is the words to choose from.
-FLAG, TEXT, PROGRAM, PATTERN = "flag", "text", "program", "pattern"
-DURATION, INTERVAL, LIMIT, SIZE = "duration", "interval", "limit", "size"
-SIGNAL, RESTART, AGENT, PRESET = "signal", "restart", "agent", "preset"
-COUNT, MONEY = "count", "money"
-FILE, FILES, DIRECTORY = "file", "files", "directory"
-VARIABLES, TAGS, NOTICES, SECRETS = "variables", "tags", "notices", "secrets"
-QUEUE, PRIORITY, RUNS, MOMENT, NEED = "queue", "priority", "runs", "moment", "need"
-ON_LIMIT, DURATIONS = "on_limit", "durations"
-WHERE, AMOUNT = "where", "amount"
-PAIRS = (VARIABLES, TAGS)  # K=V; a mapping in the library, a table in config.toml
-_REPEATED = (FILES, PRESET, RUNS, *PAIRS)
 
 # What `--notify-on` may pick, and when it is told. Without the option all but "failed", which is
 # a part of "ended". A new one: its word here, and a call of `supervisor.tell` with it.
@@ -42,75 +30,25 @@ NOTICE_KINDS = {
 START, STOP, WATCH = "what to start", "when to stop it", "what to watch"
 WAIT, PLACE = "what to wait for", "where to run it"
 
-OPTIONS: dict[str, Option] = {}  # by name. A shim asks nothing, and clears it
-WATCHED: list[str] = []  # the fields of `wanted` that a watcher of the shim acts on
-ADJUSTABLE: list[str] = []  # those that can be changed while the run goes on
-
-
-class Option:
-    """One option of a run. `field` is where `wanted` keeps it; "": the start consumes it."""
-
-    const = True  # of a flag
-    value_of = str  # the word that was typed, for the library to read
-
-    def __init__(
-        self,
-        name: str,
-        kind: str | tuple[str, ...],
-        group: str,
-        text: str,
-        *,
-        default: object = None,
-        short: str = "",
-        flag: str = "",
-        metavar: str = "",
-        in_config: bool = True,
-        watched: bool = False,
-        adjustable: bool = False,
-    ) -> None:
-        """`name` is the library's keyword and the key in config.toml; `text` is the help.
-
-        `watched`: a watcher of `shim/watching/watchers.py` acts on it. `adjustable`: `adjust`
-        changes it while the run goes on.
-        """
-        self.name, self.kind, self.group, self.text = name, kind, group, text
-        self.default, self.metavar, self.in_config = default, metavar, in_config
-        self.watched, self.adjustable = watched, adjustable
-        long = flag or f"--{name.replace('_', '-')}"
-        self.flags = (short, long) if short else (long,)
-        self.is_flag = kind == FLAG
-        self.repeats = kind in _REPEATED
-        self.field = ""
-        OPTIONS[name] = self
-
-    def __set_name__(self, record: type, field: str) -> None:
-        """It is declared as a field: the record has its default there."""
-        self.field = field
-        setattr(record, field, self.default)
-        if self.watched:
-            WATCHED.append(field)
-        if self.adjustable:
-            ADJUSTABLE.append(field)
-
-
+OPTIONS = Option.declared  # by name. A shim asks nothing, and clears it
 option: Any = Option  # as a field of a record it becomes its default, of the field's own type
 
 # What the start consumes: no part of `wanted`.
-option("name", TEXT, START, "name of the run", short="-n", metavar="N", in_config=False)
-option("cwd", DIRECTORY, START, "working directory", short="-C")
-option("env", VARIABLES, START, "set a variable; K alone passes the current value", short="-e")
-option("env_file", FILES, START, "read variables from a file: K=V lines, # starts a comment")
-option("tags", TAGS, START, "a tag to find it by", flag="--tag")
+option("name", "text", START, "name of the run", short="-n", metavar="N", in_config=False)
+option("cwd", "directory", START, "working directory", short="-C")
+option("env", "variables", START, "set a variable; K alone passes the current value", short="-e")
+option("env_file", "files", START, "read variables from a file: K=V lines, # starts a comment")
+option("tags", "tags", START, "a tag to find it by", flag="--tag")
 option(
     "stdin",
-    FILE,
+    "file",
     START,
     "read stdin from FILE; -: copy the caller's; pipe: fed by `send`",
     in_config=False,
 )
 option(
     "preset",
-    PRESET,
+    "preset",
     START,
     "use [preset.PRESET] of config.toml; of several, a later one wins per key",
     short="-P",
@@ -118,7 +56,7 @@ option(
 )
 option(
     "key",
-    TEXT,
+    "text",
     START,
     "a second start with the same key returns the first run, even when ended, until removed",
     metavar="K",
@@ -126,41 +64,41 @@ option(
 )
 option(
     "replace",
-    FLAG,
+    "flag",
     START,
     "stop a live run of that name first; print its PID and how it ended",
     in_config=False,
 )
-option("pty", FLAG, START, "run it on a terminal of its own, for attach and send")
-option("worktree", TEXT, START, "run in a git worktree of that branch", metavar="BRANCH")
+option("pty", "flag", START, "run it on a terminal of its own, for attach and send")
+option("worktree", "text", START, "run in a git worktree of that branch", metavar="BRANCH")
 option(
     "worktree_setup",
-    TEXT,
+    "text",
     START,
     "shell command that is run in the new worktree before CMD; if it fails, CMD is not started",
     metavar="CMD",
 )
-option("agent", AGENT, START, "which agent it is: a name, auto (default) or none")
+option("agent", "agent", START, "which agent it is: a name, auto (default) or none")
 
 # What it waits for before it starts. The spec keeps that as `waits`.
-option("queue", QUEUE, WAIT, "wait for a slot of queue Q", short="-Q")
-option("priority", PRIORITY, WAIT, "its priority in the queue: the highest starts first (0)")
+option("queue", "queue", WAIT, "wait for a slot of queue Q", short="-Q")
+option("priority", "priority", WAIT, "its priority in the queue: the highest starts first (0)")
 option(
     "needs_memory",
-    NEED,
+    "need",
     WAIT,
     "with -Q: wait until so much is free: a size, auto (learned), or off; with --on: set it aside",
 )
-option("after", RUNS, WAIT, "wait until RUN has succeeded; fail if it does not", in_config=False)
-option("after_any", RUNS, WAIT, "wait until RUN has ended, however it ends", in_config=False)
-option("at", MOMENT, WAIT, "start at this time: 03:00, or 2026-11-18T03:00", in_config=False)
-option("delay", DURATION, WAIT, "start after this long", flag="--in", in_config=False)
+option("after", "runs", WAIT, "wait until RUN has succeeded; fail if it does not", in_config=False)
+option("after_any", "runs", WAIT, "wait until RUN has ended, however it ends", in_config=False)
+option("at", "moment", WAIT, "start at this time: 03:00, or 2026-11-18T03:00", in_config=False)
+option("delay", "duration", WAIT, "start after this long", flag="--in", in_config=False)
 WAITING = ("queue", "priority", "needs_memory", "after", "after_any", "at", "delay")
 
 # Where it runs: another machine, and what that has to set aside. Consumed by `holdfast.fleet`.
-option("on", WHERE, PLACE, "run it there: ssh:HOST, slurm[:PARTITION], ray[:NODE]")
-option("cpus", AMOUNT, PLACE, "with --on: cores to set aside")
-option("gpus", AMOUNT, PLACE, "with --on: GPUs to set aside")
+option("on", "where", PLACE, "run it there: ssh:HOST, slurm[:PARTITION], ray[:NODE]")
+option("cpus", "amount", PLACE, "with --on: cores to set aside")
+option("gpus", "amount", PLACE, "with --on: GPUs to set aside")
 PLACING = ("on", "cpus", "gpus")  # and `needs_memory`, which a queue has too
 
 
@@ -169,13 +107,13 @@ class Wanted(Record):
 
     secret_env_file: str | None = option(
         "secret_env_file",
-        SECRETS,
+        "secrets",
         START,
         "variables that are read from FILE at each start of CMD, and stored nowhere",
     )
     timeout_seconds: float | None = option(
         "timeout",
-        LIMIT,
+        "limit",
         STOP,
         "stop the run after this long, restarts included",
         watched=True,
@@ -183,7 +121,7 @@ class Wanted(Record):
     )
     idle_timeout_seconds: float | None = option(
         "idle_timeout",
-        LIMIT,
+        "limit",
         STOP,
         "stop it after this long without output or work; work delays that up to 4 times",
         watched=True,
@@ -191,7 +129,7 @@ class Wanted(Record):
     )
     silence_timeout_seconds: float | None = option(
         "silence_timeout",
-        LIMIT,
+        "limit",
         STOP,
         "stop it after this long without output, whatever it does",
         watched=True,
@@ -199,7 +137,7 @@ class Wanted(Record):
     )
     memory_max_bytes: int | None = option(
         "memory_max",
-        SIZE,
+        "size",
         STOP,
         "stop it when its process tree uses more memory than this; SIGKILL at 1.2 times that",
         watched=True,
@@ -207,7 +145,7 @@ class Wanted(Record):
     )
     max_tokens: int | None = option(
         "max_tokens",
-        COUNT,
+        "count",
         STOP,
         "stop it when its agent has used more tokens than this, in and out together",
         watched=True,
@@ -215,7 +153,7 @@ class Wanted(Record):
     )
     max_cost_usd: float | None = option(
         "max_cost",
-        MONEY,
+        "money",
         STOP,
         "stop it when it has cost more than this; by the agent's own option, or between turns",
         watched=True,
@@ -232,55 +170,55 @@ class Wanted(Record):
     )
     done_when: str | None = option(
         "done_when",
-        PATTERN,
+        "pattern",
         STOP,
         "a whole output line that proves completion; stdout only with --split-stderr",
         watched=True,
     )
     drain_seconds: float | None = option(
         "drain",
-        DURATION,
+        "duration",
         STOP,
         "how long it may take to exit by itself after that (5s, or the agent's)",
     )
     grace_seconds: float = option(
         "grace",
-        DURATION,
+        "duration",
         STOP,
         "time from the stop signal to SIGKILL, in every stop (10s)",
         default=10.0,
         adjustable=True,
     )
     stop_signal: str = option(
-        "stop_signal", SIGNAL, STOP, "first signal of a stop (SIGTERM)", default="SIGTERM"
+        "stop_signal", "signal", STOP, "first signal of a stop (SIGTERM)", default="SIGTERM"
     )
     restart: str = option(
-        "restart", RESTART, STOP, "no (default), on-failure[:N], or always[:N]", default="no"
+        "restart", "restart", STOP, "no (default), on-failure[:N], or always[:N]", default="no"
     )
     on_limit: str = option(
         "on_limit",
-        ON_LIMIT,
+        "on_limit",
         STOP,
         "off (default), or resume[:N]: go on with its session when its quota is back, up to N (5)",
         default="off",
     )
     limit_margin_seconds: float = option(
         "limit_margin",
-        DURATION,
+        "duration",
         STOP,
         "with --on-limit: this long after the time that its agent says (60s)",
         default=60.0,
     )
     limit_spread_seconds: float = option(
         "limit_spread",
-        DURATION,
+        "duration",
         STOP,
         "with --on-limit: up to this much later, at random: many do not return at once (2m)",
         default=120.0,
     )
     limit_waits: str = option(
         "limit_waits",
-        DURATIONS,
+        "durations",
         STOP,
         "with --on-limit: how long to wait where the agent says no time (15m,30m,1h)",
         default="15m,30m,1h",
@@ -294,52 +232,52 @@ class Wanted(Record):
         metavar="WHAT",
     )
     independent: bool = option(
-        "independent", FLAG, STOP, "do not stop it with the run it was started in", default=False
+        "independent", "flag", STOP, "do not stop it with the run it was started in", default=False
     )
     workload: str | None = option(
-        "workload", PROGRAM, WATCH, "name of the program to supervise behind wrappers"
+        "workload", "program", WATCH, "name of the program to supervise behind wrappers"
     )
     require_workload: bool = option(
         "require_workload",
-        FLAG,
+        "flag",
         WATCH,
         "fail if that program does not appear",
         default=False,
         watched=True,
     )
     resolve_seconds: float = option(
-        "workload_within", DURATION, WATCH, "how long it may take to appear (2s)", default=2.0
+        "workload_within", "duration", WATCH, "how long it may take to appear (2s)", default=2.0
     )
     sample_interval_seconds: float = option(
         "sample_interval",
-        INTERVAL,
+        "interval",
         WATCH,
         "time between samples (5s); 0: no samples",
         default=5.0,
     )
     split_stderr: bool = option(
         "split_stderr",
-        FLAG,
+        "flag",
         WATCH,
         "write stderr to a separate file; not with --pty",
         default=False,
     )
     log_max_bytes: int | None = option(
         "log_max",
-        SIZE,
+        "size",
         WATCH,
         "keep roughly the last S bytes of output.log; stderr.log is not bounded",
     )
     notify: str | None = option(
         "notify",
-        TEXT,
+        "text",
         WATCH,
         "shell command, run at the end and at an anomaly, with JSON on its stdin",
         metavar="CMD",
     )
     notify_on: str | None = option(
         "notify_on",
-        NOTICES,
+        "notices",
         WATCH,
         f"what to be told of: {', '.join(NOTICE_KINDS)} (all)",
         metavar="KINDS",
@@ -363,7 +301,7 @@ class Wanted(Record):
     )
     approve_timeout_seconds: float = option(
         "approve_timeout",
-        LIMIT,
+        "limit",
         WATCH,
         "how long a question waits for `approve` (1h); then its prompt is left, or it is denied",
         default=3600.0,
@@ -395,3 +333,7 @@ class Wanted(Record):
 def wanted_options() -> Iterator[Option]:
     """Those that `wanted` keeps."""
     return (option for option in OPTIONS.values() if option.field)
+
+
+WATCHED = [one.field for one in wanted_options() if one.watched]  # a watcher of the shim has these
+ADJUSTABLE = [one.field for one in wanted_options() if one.adjustable]  # `adjust` changes these

@@ -54,6 +54,7 @@ LAUNCH_PATH = [
     "errors",
     "importing",
     "lean",
+    "option_type",
     "options",
     "record",
     "process/libc",
@@ -73,7 +74,7 @@ LAUNCH_PATH = [
     "manage/run",
     "manage/runs",
     "manage/starting/launch",
-    "manage/views",
+    "manage/words/views",
     "cli/__init__",
     "cli/run",
     "cli/ls",
@@ -213,7 +214,7 @@ OF_OTHER_RUNS = (
     "holdfast.shim.waiting",
     "holdfast.shim.watching",
 )
-MOST_MODULES = 89  # of our own, that a shim of an ordinary run has in memory
+MOST_MODULES = 90  # of our own, that a shim of an ordinary run has in memory
 MOST_KB = 3200  # that a sampled shim has for itself, over a bare interpreter
 OF_SAMPLES = ("holdfast.process.sampling.sampler", "holdfast.run.anomalies", "holdfast.run.trace")
 

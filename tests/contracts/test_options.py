@@ -11,9 +11,10 @@ from holdfast.cli import Asked, load
 from holdfast.cli.arguments.fast_args import read_quickly
 from holdfast.errors import InvalidOption, InvalidProfile
 from holdfast.manage.starting.config import load_config
-from holdfast.manage.starting.option_values import kind_of
+from holdfast.manage.starting.option_values import KINDS, kind_of
 from holdfast.manage.starting.request import StartRequest
-from holdfast.options import FLAG, OPTIONS, PAIRS, Option, Wanted, wanted_options
+from holdfast.option_type import PAIRS, Option
+from holdfast.options import OPTIONS, Wanted, wanted_options
 from holdfast.run.checked_json import mismatch
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +22,7 @@ EMPTY = str(ROOT / "src" / "holdfast" / "run" / "__init__.py")  # a file without
 
 # One for which every option can hold.
 COMMAND = ["claude", "-p", "hi", "--output-format", "stream-json", "--verbose"]
-# A word that each kind takes, and one that none of its options could use.
+# Of each kind: a word that it takes, and one that it refuses (None: it refuses none).
 WORDS = {
     "text": ("x", None),
     "program": ("x", ""),
@@ -61,11 +62,14 @@ every_wanted = pytest.mark.parametrize(
 
 
 def words_of(option: Option) -> tuple[str, str | None]:
-    return WORDS[option.kind] if isinstance(option.kind, str) else (option.kind[-1], "nonsense")
+    if not isinstance(option.kind, str):
+        return option.kind[-1], "nonsense"
+    assert option.kind in WORDS, f"the kind {option.kind} of --{option.name} has no row in WORDS"
+    return WORDS[option.kind]
 
 
 def typed(option: Option) -> list[str]:
-    return [option.flags[-1]] if option.kind == FLAG else [option.flags[-1], words_of(option)[0]]
+    return [option.flags[-1]] if option.is_flag else [option.flags[-1], words_of(option)[0]]
 
 
 def asked_for(option: Option, value: object) -> Wanted:
@@ -133,10 +137,10 @@ def test_config_takes_it_where_it_is_declared_so(option, tmp_path):
 
 
 def test_every_kind_is_known_and_used():
-    assert {option.kind for option in OPTIONS.values() if isinstance(option.kind, str)} == {
-        *WORDS,
-        FLAG,
-    }
+    kinds = {option.kind for option in OPTIONS.values() if isinstance(option.kind, str)}
+    assert kinds - KINDS.keys() == set(), "no row in KINDS of manage/starting/option_values.py"
+    assert KINDS.keys() - kinds == set(), "a row of KINDS that no option uses"
+    assert kinds - {"flag"} == WORDS.keys(), "WORDS of this file needs a row for each kind"
 
 
 def test_no_two_options_share_a_flag():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -23,10 +24,12 @@ def _faults(name: str, text: str) -> list[str]:
     tree = ast.parse(text)
     docstring = ast.get_docstring(tree) or ""
     faults = {
-        "too long": len(text.splitlines()) > MAX_LINES,
+        f"{len(text.splitlines())} lines, at most {MAX_LINES}: split it": (
+            len(text.splitlines()) > MAX_LINES
+        ),
         "a name that says nothing": Path(name).stem in VAGUE_NAMES,
         "no docstring": bool(tree.body) and not docstring,
-        "a long docstring": (
+        f"a docstring of more than {MAX_DOCSTRING_LINES} lines": (
             name not in DRAWINGS and len(docstring.splitlines()) > MAX_DOCSTRING_LINES
         ),
         "no `annotations`": (
@@ -40,17 +43,17 @@ def _faults(name: str, text: str) -> list[str]:
 
 
 def test_a_source_is_short_and_has_a_docstring_and_a_name_that_says_something():
-    found = {name: _faults(name, text) for name, text in package_sources().items()}
-    assert {name: faults for name, faults in found.items() if faults} == {}
+    sources = package_sources()
+    assert [f"{name}: {fault}" for name in sources for fault in _faults(name, sources[name])] == []
 
 
 @pytest.mark.parametrize(
     ("name", "text", "fault"),
     [
-        ("a.py", '"""A."""\n' * (MAX_LINES + 1), "too long"),
+        ("a.py", '"""A."""\n' * (MAX_LINES + 1), "401 lines, at most 400: split it"),
         ("util.py", '"""A."""', "a name that says nothing"),
         ("a.py", "from __future__ import annotations", "no docstring"),
-        ("a.py", '"""A' + "\n" * MAX_DOCSTRING_LINES + '."""', "a long docstring"),
+        ("a.py", '"""A' + "\n" * MAX_DOCSTRING_LINES + '."""', "a docstring of more than 10 lines"),
         ("a.py", '"""A."""\nx = 1', "no `annotations`"),
     ],
 )
@@ -81,6 +84,20 @@ def test_the_check_of_class_names_can_fail():
     assert _twice(planted) == {"Finding": ["a.py", "b.py"]}
 
 
+def _crowded(names: Iterable[str]) -> list[str]:
+    files = Counter(Path(name).parent for name in names)
+    return [
+        f"{folder}/: {count} files, at most {MAX_FILES}: give some of them a folder of their own"
+        for folder, count in files.items()
+        if count > MAX_FILES
+    ]
+
+
 def test_a_folder_is_seen_at_one_look():
-    files = Counter(Path(name).parent for name in package_sources())
-    assert {folder: count for folder, count in files.items() if count > MAX_FILES} == {}
+    assert _crowded(package_sources()) == []
+
+
+def test_the_check_of_folders_can_fail():
+    assert _crowded(f"cli/{number}.py" for number in range(MAX_FILES + 1)) == [
+        "cli/: 31 files, at most 30: give some of them a folder of their own"
+    ]

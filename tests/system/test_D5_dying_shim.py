@@ -46,7 +46,7 @@ def test_D5_a_stopped_shim_that_is_killed_writes_nothing_more(holdfast, tmp_path
     _is_whole("a")
 
 
-@pytest.mark.parametrize("point", ["shim.ended-synced", "shim.summary-written"])
+@pytest.mark.parametrize("point", ["shim.ended-synced", "shim.queue-left", "shim.summary-written"])
 def test_D5_a_shim_that_ends_late_does_not_undo_what_was_done_after_it(holdfast, tmp_path, point):
     """It stands still after its ending is on disk; others must neither wait nor be harmed."""
     with held_at(holdfast, tmp_path / "fifo", f"{point}@shim", "run", "-n", "a", "true"):

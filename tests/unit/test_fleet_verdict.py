@@ -12,8 +12,8 @@ from holdfast.fleet.ledger import LastLook
 from holdfast.fleet.placement import EngineView, Placement
 from holdfast.fleet.remote_info import info_of
 from holdfast.fleet.verdict import NodeLook, Sight, VerdictSource, judge
+from holdfast.manage.words.notes import note
 from holdfast.manage.words.reasons import why
-from holdfast.manage.words.views import note
 from holdfast.run.facts import State
 from holdfast.run.outcomes import Outcome
 

@@ -8,7 +8,8 @@ import pytest
 
 from holdfast.manage.info import RunInfo
 from holdfast.manage.process_info import ProcessInfo
-from holdfast.manage.words.views import hints, next_steps, note, row_of, summary
+from holdfast.manage.words.notes import note
+from holdfast.manage.words.views import hints, next_steps, row_of, summary
 from holdfast.run.facts import State
 from holdfast.run.outcomes import EndedBy, Loss, Outcome, StopCause
 

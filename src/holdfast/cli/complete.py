@@ -12,7 +12,7 @@ import gc
 from holdfast.cli import COMMANDS, available, command_module
 from holdfast.cli.arguments.fast_args import COMMON, QuickParser
 from holdfast.cli.text import streams
-from holdfast.options import Option
+from holdfast.option_type import Option
 from holdfast.record import Record
 
 TYPE_CHECKING = False

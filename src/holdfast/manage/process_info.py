@@ -107,7 +107,7 @@ def process_info(
 
 
 def _as_recorded(recorded: Json) -> ProcessInfo:
-    """Of a process that nobody looked at: a list has one of each run."""
+    """The recorded values only, without a look at /proc; used by lists."""
     state, cmdline = recorded.get("state"), recorded.get("cmdline")
     return ProcessInfo(
         recorded["pid"],

@@ -65,7 +65,7 @@ class Selection(Record):
         )
 
     def or_active(self, active: bool | None) -> Self:
-        """With that, unless it says itself how a run must stand."""
+        """The selection with `active` set, unless it restricts state, outcome or `active`."""
         says_so = self.states is not None or self.outcomes is not None
         return self if says_so or self.active is not None else self.replace(active=active)
 
@@ -110,7 +110,7 @@ class Selection(Record):
 
     @property
     def is_of_ended(self) -> bool:
-        """Whether, of the runs whose ending is recorded, it asks only for such as are unharmed."""
+        """Whether, of ended runs, only those fit whose record is not damaged."""
         return self.states is None or self.states == {State.ENDED}
 
     @property

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.manage.words.views import next_steps, note
+from holdfast.manage.words.notes import note
+from holdfast.manage.words.views import next_steps
 from holdfast.mcp.schemas import BRIEF
 
 TYPE_CHECKING = False

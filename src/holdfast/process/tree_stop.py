@@ -1,8 +1,9 @@
 """Stopping a whole tree: done only when it is empty.
 
-Ask the workload, wait for the grace, ask the rest, then SIGSTOP all until two walks are calm
-(nothing new: a stopped process can't fork), then SIGKILL. Every signal goes through the gate.
-`TreeStop` is a machine for a poll loop; `stop_tree` drives it and blocks.
+Ask the targets. If they end within the grace, ask the rest, which has what is left of the grace,
+2 s at most. Then SIGSTOP all until two walks are calm (nothing new: a stopped process can't fork),
+then SIGKILL. Every signal goes through the gate. `TreeStop` is a machine for a poll loop;
+`stop_tree` drives it and blocks.
 """
 
 from __future__ import annotations

@@ -53,7 +53,8 @@ POINTS = (
     "shim.stop-begun",  # a stop that is not finished
     "shim.cleaned",  # the tree is empty; the run has no ending
     "shim.before-ended",  # the output is drained; the run has no ending
-    "shim.ended-synced",  # an ending without summary, still marked active
+    "shim.ended-synced",  # an ending without summary, still marked active, with its slot
+    "shim.queue-left",  # the same, and its slot is another's
     "shim.summary-written",  # an ended run, still marked active
     "shim.usage-kept",  # the line of an ended run, which is still marked active
     "shim.marker-removed",  # an ended run whose lock is still held

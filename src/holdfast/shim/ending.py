@@ -1,7 +1,8 @@
-"""The order at death: drain the output, record the ending, sync, write the summary, release.
+"""The order at death: drain the output, record the ending and sync it, leave the queue, write the
+summary, add the line of its usage, remove the marker, release the lock.
 
 A crash point stands between each pair: an adopter finds either no ending, and looks for itself,
-or the whole one.
+or the whole one, and does what is missing after it. It leaves the queue last.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ def _when_recorded(supervisor: Supervisor) -> None:
     facts = supervisor.journal.facts
     # The next in line need not wait for the summary.
     supervisor.guarded("queue", lambda: leave_queue(supervisor.directory, supervisor.spec))
+    crash_point("shim.queue-left")
     supervisor.guarded("summary", lambda: clear_up(supervisor.directory, supervisor.spec, facts))
     for note in supervisor.after_ending:
         supervisor.guarded("notice", note)

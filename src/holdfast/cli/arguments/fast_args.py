@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.cli import Asked
-    from holdfast.options import Option
+    from holdfast.option_type import Option
 
 _FLAGS = {"store_true": True, "store_false": False}
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from holdfast.cli import Asked
-    from holdfast.options import Option
+    from holdfast.option_type import Option
 
 _SYNONYMS = {
     "start": "run", "exec": "run", "list": "ls", "ps": "ls", "show": "status", "info": "status",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.cli.arguments.parser import Parser
-    from holdfast.options import Option
+    from holdfast.option_type import Option
 
 _NO_LIMIT = "none"
 

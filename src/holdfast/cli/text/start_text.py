@@ -70,7 +70,7 @@ def announce(run: Run, args: Namespace, spec: RunSpec) -> None:
 
 def _say_it_waits(run: Run) -> None:
     from holdfast.manage.plaintext import printable
-    from holdfast.manage.words.views import waits_note
+    from holdfast.manage.words.notes import waits_note
     from holdfast.run.facts import State
 
     info = run.info()

@@ -6,7 +6,8 @@ from holdfast.errors import InvalidOption, Refused, WrongUse, argument
 from holdfast.manage.changing.asking import ask_shim
 from holdfast.manage.starting.option_values import check_wanted
 from holdfast.manage.starting.request import read_value
-from holdfast.options import OPTIONS, Option, Wanted
+from holdfast.option_type import Option
+from holdfast.options import OPTIONS, Wanted
 from holdfast.record import Record
 
 TYPE_CHECKING = False

@@ -96,7 +96,7 @@ def _over(below: Options, above: Options) -> Options:
 
 
 def _with_paths(layer: Options, config_path: str) -> Options:
-    """A path in the file is the user's own, or beside the file; never below the cwd."""
+    """`~` is expanded; a relative path is relative to the directory of config.toml, not the cwd."""
     layer = dict(layer)
     for name in ("cwd", "env_file", "secret_env_file"):
         if name in layer:

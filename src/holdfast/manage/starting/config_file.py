@@ -8,7 +8,8 @@ from holdfast.errors import InvalidOption, InvalidProfile
 from holdfast.manage.starting.config import Config, Retention
 from holdfast.manage.starting.option_values import check_wanted
 from holdfast.manage.starting.request import read_value
-from holdfast.options import OPTIONS, PAIRS, Wanted
+from holdfast.option_type import PAIRS
+from holdfast.options import OPTIONS, Wanted
 from holdfast.run.units import parse_duration, parse_size
 
 TYPE_CHECKING = False
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from holdfast.options import Option
+    from holdfast.option_type import Option
 
     Options = dict[str, Any]
 

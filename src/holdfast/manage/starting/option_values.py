@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from holdfast.options import Option, Wanted
+    from holdfast.option_type import Option
+    from holdfast.options import Wanted
 
 
 class ValueKind(Record):
@@ -215,48 +216,48 @@ def _is_on_limit(text: str) -> bool:
 
 
 KINDS = {
-    options.FLAG: ValueKind(""),
-    options.TEXT: ValueKind("TEXT"),
-    options.PROGRAM: ValueKind("NAME", None, bool, "the name of a program"),
-    options.PATTERN: ValueKind("REGEX", None, _is_pattern, "a regular expression"),
-    options.DURATION: ValueKind("D", _seconds, _is_duration, "from 0 to 36500d"),
-    options.INTERVAL: ValueKind("D", _seconds, _is_duration, "from 0 (no samples) to 36500d"),
-    options.LIMIT: ValueKind("D", _seconds, _is_limit, "more than 0 and at most 36500d"),
-    options.SIZE: ValueKind("S", _bytes, _is_size, "more than 0 and below 4096P"),
-    options.COUNT: ValueKind("N", _count, _is_count, "a whole number such as 200000 or 2M"),
-    options.MONEY: ValueKind("USD", _dollars, _is_money, "an amount in US dollars such as 2.50"),
-    options.SIGNAL: ValueKind("SIG", None, _is_signal, "the name of a signal", "signals"),
-    options.RESTART: ValueKind(
+    "flag": ValueKind(""),
+    "text": ValueKind("TEXT"),
+    "program": ValueKind("NAME", None, bool, "the name of a program"),
+    "pattern": ValueKind("REGEX", None, _is_pattern, "a regular expression"),
+    "duration": ValueKind("D", _seconds, _is_duration, "from 0 to 36500d"),
+    "interval": ValueKind("D", _seconds, _is_duration, "from 0 (no samples) to 36500d"),
+    "limit": ValueKind("D", _seconds, _is_limit, "more than 0 and at most 36500d"),
+    "size": ValueKind("S", _bytes, _is_size, "more than 0 and below 4096P"),
+    "count": ValueKind("N", _count, _is_count, "a whole number such as 200000 or 2M"),
+    "money": ValueKind("USD", _dollars, _is_money, "an amount in US dollars such as 2.50"),
+    "signal": ValueKind("SIG", None, _is_signal, "the name of a signal", "signals"),
+    "restart": ValueKind(
         "POLICY",
         None,
         _is_restart_policy,
         "no, on-failure[:N] or always[:N]",
         ("no", "on-failure", "always"),
     ),
-    options.ON_LIMIT: ValueKind(
+    "on_limit": ValueKind(
         "POLICY", None, _is_on_limit, "off, resume or resume:N", ("off", "resume")
     ),
-    options.DURATIONS: ValueKind("D,D...", _durations, bool, "a list such as 15m,30m,1h"),
-    options.NOTICES: ValueKind(
+    "durations": ValueKind("D,D...", _durations, bool, "a list such as 15m,30m,1h"),
+    "notices": ValueKind(
         "KINDS",
         _notices,
         _are_notices,
         f"a list of {', '.join(options.NOTICE_KINDS)}",
         tuple(options.NOTICE_KINDS),
     ),
-    options.SECRETS: ValueKind("FILE", _path, bool, "the path of a file", "files"),
-    options.VARIABLES: ValueKind("K=V", completes="variables"),
-    options.TAGS: ValueKind("K=V", completes="tags"),
-    options.FILE: ValueKind("FILE", completes="files"),
-    options.FILES: ValueKind("FILE", completes="files"),
-    options.DIRECTORY: ValueKind("DIR", completes="directories"),
-    options.AGENT: ValueKind("NAME", completes="agent choices"),
-    options.QUEUE: ValueKind("Q", _read_queue, completes="queues"),
-    options.PRIORITY: ValueKind("N", _read_priority),
-    options.NEED: ValueKind("S|auto|off", _read_need, completes=("auto", "off")),
-    options.RUNS: ValueKind("RUN", _read_refs, completes="runs"),
-    options.MOMENT: ValueKind("T", _read_moment),
-    options.PRESET: ValueKind("PRESET", completes="presets"),
-    options.WHERE: ValueKind("WHERE", completes="engines"),
-    options.AMOUNT: ValueKind("N", _amount),
+    "secrets": ValueKind("FILE", _path, bool, "the path of a file", "files"),
+    "variables": ValueKind("K=V", completes="variables"),
+    "tags": ValueKind("K=V", completes="tags"),
+    "file": ValueKind("FILE", completes="files"),
+    "files": ValueKind("FILE", completes="files"),
+    "directory": ValueKind("DIR", completes="directories"),
+    "agent": ValueKind("NAME", completes="agent choices"),
+    "queue": ValueKind("Q", _read_queue, completes="queues"),
+    "priority": ValueKind("N", _read_priority),
+    "need": ValueKind("S|auto|off", _read_need, completes=("auto", "off")),
+    "runs": ValueKind("RUN", _read_refs, completes="runs"),
+    "moment": ValueKind("T", _read_moment),
+    "preset": ValueKind("PRESET", completes="presets"),
+    "where": ValueKind("WHERE", completes="engines"),
+    "amount": ValueKind("N", _amount),
 }

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from holdfast.errors import InvalidOption, WrongUse, argument
-from holdfast.options import OPTIONS, WAITING, Option, Wanted, wanted_options
+from holdfast.option_type import Option
+from holdfast.options import OPTIONS, WAITING, Wanted, wanted_options
 from holdfast.process import this_host
 from holdfast.process.clock import wall_clock
 from holdfast.process.identity import ProcessIdentity

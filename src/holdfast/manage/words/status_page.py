@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from holdfast.manage.plaintext import LINE_BREAK, home_path, unbroken
+from holdfast.manage.words.notes import note
 from holdfast.manage.words.reasons import proof, why
 from holdfast.manage.words.status_events import anomalies, happened
 from holdfast.manage.words.status_processes import (
@@ -15,7 +16,7 @@ from holdfast.manage.words.status_processes import (
     usage_now,
     usage_peak,
 )
-from holdfast.manage.words.views import is_unrecorded, next_steps, note
+from holdfast.manage.words.views import is_unrecorded, next_steps
 from holdfast.process.clock import seconds_of
 from holdfast.record import Record
 from holdfast.run.facts import RunFacts, State

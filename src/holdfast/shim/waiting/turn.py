@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 
 _SLOW_SECONDS = 15.0  # times the place in the line: for a wake-up that never came
 _SLOWEST_SECONDS = 300.0
-_SILENT_SECONDS = 2.0  # who was told that it may start, and does not for so long, is gone past
-_FORGIVEN_SECONDS = 60.0  # later it has another chance: it may only have been stopped for a while
+# A run that was told to start and has not started after this time is skipped.
+_SILENT_SECONDS = 2.0
+_FORGIVEN_SECONDS = 60.0  # then it is no longer skipped: its shim may only have been stopped
 _MEMORY_SECONDS = 2.0  # between looks of the first that waits for memory
 _BUSY_SECONDS = 0.01  # between tries while another plans; then longer and longer
 _LONGEST_BUSY_SECONDS = 1.0

@@ -1,10 +1,10 @@
 """What an agent waits for from a person: recorded when it begins and when it is over.
 
-A question lives as long as its asker's connection, which is the hook that the agent waits for: who
-asks may be cancelled at the agent's own prompt, or die. An adopter is called again under the same
-id. An answer counts once the asker has acknowledged it; one that was sent can't be taken back: it
-stands however long that takes, and no other is sent. Where a hook can't decide, or its agent would
-not show its own prompt meanwhile, the hook is let go at once, and later reports end the question.
+A question lasts as long as the connection of its hook, for which the agent waits. The hook process
+may be cancelled at the agent's prompt, or be killed. After an adoption it connects again with the
+same question id. A sent answer is final, also if the hook acknowledges it late; it counts then.
+A hook that can't decide, or whose agent shows no prompt while it waits, is released at once, and
+later reports end the question.
 """
 
 from __future__ import annotations

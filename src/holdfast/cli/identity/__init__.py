@@ -1,0 +1,1 @@
+"""Commands about processes and pid files, without a run."""
