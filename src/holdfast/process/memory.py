@@ -10,7 +10,7 @@ from holdfast.process import procfs
 from holdfast.process.cgroups import ControlGroup
 from holdfast.record import Record
 
-_FLOOR_SHARE = 20  # one part of so many stays free, for all that nobody has announced
+_FLOOR_SHARE = 20  # 1/20 stays free for use that no run declared
 _LEAST_FLOOR_BYTES = 256 << 20
 
 

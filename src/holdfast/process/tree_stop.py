@@ -218,7 +218,7 @@ class TreeStop:
         for identity in moving:
             if self._clock() - self._frozen.get(identity, 0.0) > _STOP_AGAIN_SECONDS:
                 self._hold_still(identity)
-        # To look again opens no eyes: end what is held, which gives descriptors back.
+        # Looking again would not help: kill what is held, which frees descriptors.
         is_seen = self._tree.saw_all or self._tree.was_blind
         saw_all = is_seen and not self._just_frozen
         self._calm_walks = self._calm_walks + 1 if saw_all and not moving else 0

@@ -192,7 +192,10 @@ class Adoption:
             supervise(supervisor)
 
     def _do_restart(self, asked_to_stop: bool) -> None:
-        """Now; one that waits for a usage limit when it was to come, unless it is cancelled."""
+        """Start the due restart now; a usage-limit wait keeps its time.
+
+        A stop request cancels both.
+        """
         facts, restarting = self._journal.facts, self.supervisor.restarting
         is_limit = facts.limit_wait is not None
         died = "its shim died while it waited for a usage limit"
@@ -252,7 +255,10 @@ class Adoption:
         self.supervisor.evidence.append(evidence)
 
     def _missing_secrets(self) -> str:
-        """What is alive has them; but it can't be started again."""
+        """Why a restart would fail: the secret file can't be read.
+
+        A live process has its secrets.
+        """
         path = self.supervisor.spec.wanted.secret_env_file
         if path is None or os.access(path, os.R_OK):
             return ""

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 EARLY_LOOKS_SECONDS = (0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.3, 0.5, 0.5)
 UNSETTLED_SECONDS = 0.5  # between looks while the workload may still appear, or turn out another
 UNSETTLED_LOOKS = 60
-SPARING_SECONDS = 5.0  # who asks for samples more often than usual gets every one of them
-THOROUGH_SECONDS = 50.0  # between looks at a calm tree that believe nothing: below SLOW_EVERY
+SPARING_SECONDS = 5.0  # below this interval no sample is skipped
+THOROUGH_SECONDS = 50.0  # between full looks at a calm tree, which reuse nothing
 
 
 class Observer:

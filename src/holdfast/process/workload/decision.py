@@ -1,7 +1,7 @@
 """The workload behind wrappers: a pure decision over one snapshot of the tree.
 
 By name where somebody gave one, else by structure: down from the root through known wrappers to
-the one program that they run. Two candidates on one level are said, never chosen from; what is
+the one program that they run. Two candidates on one level are reported; neither is chosen; what is
 not found is `unresolved`, and a wrapper's figures are never taken for the workload's.
 The rules with their reasons: docs/workload.md. `process/workload/finder.py` asks again over time.
 """
