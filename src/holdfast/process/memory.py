@@ -22,7 +22,7 @@ class MemoryBound(Record):
 
     @property
     def floor_bytes(self) -> int:
-        """What is never given away."""
+        """What stays free: no run is admitted to it."""
         return max(self.total_bytes // _FLOOR_SHARE, _LEAST_FLOOR_BYTES)
 
 
@@ -33,12 +33,12 @@ class MemoryBounds(Record):
 
     @property
     def free_bytes(self) -> int:
-        """What can be given now; less than 0 where the floor is in use."""
+        """What a run can be admitted to now; less than 0 where the floor is in use."""
         return min(one.available_bytes - one.floor_bytes for one in self.all)
 
     @property
     def tightest(self) -> MemoryBound:
-        """The one that can ever give the least."""
+        """The bound with the least room, if nothing else ran."""
         return min(self.all, key=lambda one: one.total_bytes - one.floor_bytes)
 
     @property

@@ -195,7 +195,7 @@ class TreeStop:
         return 0.0
 
     def _meet(self, held: HeldProcess) -> None:
-        """A fork bomb leaves us little of the CPU: once the grace is over, freeze in passing."""
+        """A fork bomb takes most of the CPU: after the grace, freeze members during the walk."""
         if self._phase in (_Phase.FREEZE, _Phase.SETTLE) or self._clock() >= self._phase_ends:
             self._freeze_new(held)
 

@@ -173,7 +173,7 @@ class Adoption:
         self._supervise(self._go_on)
 
     def _exec_seconds(self) -> float:
-        """A child whose shim died in its setup stops that first, and exits then."""
+        """How long an exec may take: a child whose shim died in its setup stops that first."""
         has_setup = bool((self.supervisor.spec.worktree or {}).get("setup"))
         return _SETUP_ENDS_SECONDS if has_setup else EXEC_SECONDS
 
@@ -208,7 +208,7 @@ class Adoption:
             self._supervise(restarting.wait_on if is_limit else lambda: restarting.begin(0))
 
     def _note_loss(self, found: list[Found]) -> None:
-        """Why its ending is lost; the last is the one that people mean."""
+        """Why its ending is lost, by the last of them: the workload where there is one."""
         if found and not any(one.finding is RecordedFate.ALIVE for one in found):
             self.supervisor.loss = conclusion.loss_of(found[-1].look)
             self.supervisor.vouched = any(one.vouched for one in found)

@@ -200,7 +200,7 @@ class Observer:
             return None
 
     def missing_workload(self) -> str | None:
-        """What was looked for in vain; None: the workload was found, or nothing was looked at."""
+        """Which workload did not appear, and why; None: it was found, or no search was made."""
         if self._finder is None or self._finder.resolution.workload is not None:
             return None
         root, wanted = self._finder.root, self._supervisor.spec.wanted

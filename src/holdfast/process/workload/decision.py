@@ -238,7 +238,7 @@ def _through(
     children: list[Program],
     wrappers: tuple[Program, ...],
 ) -> tuple[Resolution, Program | None]:
-    """The one program that a wrapper runs, or what to say instead."""
+    """The one program that a wrapper runs, or the resolution that says why there is none."""
     chain = (*wrappers, cursor)
     if is_shell(wrapper) and not children and (cursor.cpu_seconds or 0.0) >= OWN_WORK_SECONDS:
         return _found(scene, cursor, wrappers, f"{cursor} does the work itself"), None

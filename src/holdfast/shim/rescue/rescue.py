@@ -46,7 +46,7 @@ class Rescue:
         self._tried: dict[str, int] = {}
 
     def consider(self, directory: RunDirectory) -> None:
-        """See to a run whose lock is free: once, however often it is met."""
+        """Rescue a run whose lock is free; a second call for it changes nothing."""
         if directory.id not in self._tried and needs_rescue(directory):
             self._tried[directory.id] = 0
             self._try_later(directory)
