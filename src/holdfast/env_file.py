@@ -18,8 +18,9 @@ _DOUBLE = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(?:#.*)?')
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
-def read_env_file(path: str, option: str = "env-file") -> dict[str, str]:
+def read_env_file(path: str) -> dict[str, str]:
     """The variables in the file; InvalidOption with the line's number for a bad line."""
+    option = "env-file"
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return _variables(file.read(), path, option)

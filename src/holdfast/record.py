@@ -25,7 +25,7 @@ class Record:
     _names: KeysView[str] = {}.keys()  # a frozenset takes three times the room
 
     def __init_subclass__(cls) -> None:
-        # Every launch makes some fifty classes: to ask a class for what it lacks is dear.
+        # Every launch makes some fifty classes: looking up a missing attribute is slow.
         own = vars(cls)
         names = tuple([name for name in own.get("__annotations__", ()) if name[0] != "_"])
         cls._fields = tuple([name for name in cls._fields if name not in names]) + names

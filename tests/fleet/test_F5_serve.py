@@ -37,6 +37,8 @@ def test_F5_serve_lists_runs_elsewhere_and_acts_on_them(runs, world):
         assert shown["row"]["node"] == where
         assert dict(shown["lines"])["node"].startswith(f"{where} (ssh:n1)")
         assert any("SAME" in head for head, _, _ in shown["tree"])
+        assert shown["refusals"]["recover"].startswith(f"far is on {where}: ")
+        assert shown["refusals"]["stop"] == ""
         assert served.get("/runs/far/tree")["processes"]
         assert served.get("/runs/far/events")["events"][0]["kind"] == "supervised"
         assert served.get("/runs/far/samples")["id"] == far.id

@@ -30,7 +30,7 @@ ON = ("run", "--on", "ray", "--json")
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RayCluster]:
     needs("root")
-    pytest.importorskip("ray")
+    pytest.importorskip("ray", reason="Ray is not installed: make test-fleet installs it")
     made = RayCluster("n1", "n2")
     try:
         made.start()

@@ -12,6 +12,10 @@ from pathlib import Path
 import pytest
 
 import holdfast as package
+from holdfast.manage import adopting
+from holdfast.manage.adopting import Adopting
+from holdfast.manage.operations import run_steps
+from holdfast.run.claims import claim_name
 from holdfast.run.facts import State
 from tests.support.recovering import kill_shim
 from tests.support.running import info_of, run_of, stop, wait_for_output, workload_pid
@@ -132,3 +136,15 @@ def test_a_shim_that_fails_leaves_its_note_before_it_lets_go_of_the_lock(holdfas
     subprocess.run(words, check=True, timeout=60)
     assert told.read_text() == "True True", "the lock was held, and the note was there"
     stop(holdfast, "a")
+
+
+def test_a_run_that_its_launcher_has_or_that_has_ended_gets_no_adopter(holdfast, monkeypatch):
+    holdfast("run", "-n", "a", "true", expect=0)
+    holdfast("wait", "a", expect=0)
+    tried: list[object] = []
+    monkeypatch.setattr(adopting, "start_shim", lambda *words: tried.append(words))
+    directory = run_of("a").directory
+    with claim_name(directory.home, "a"):
+        assert not run_steps(Adopting(directory).adopt_unless_starting("a"))
+    assert run_steps(Adopting(directory).adopt_unless_starting("a"))
+    assert tried == []

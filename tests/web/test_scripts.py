@@ -6,6 +6,7 @@ import re
 import subprocess
 from pathlib import Path
 
+from holdfast.manage.words.urgency import Urgency
 from tests.support.features import needs
 
 STATIC = Path(__file__).parents[2] / "src" / "holdfast" / "web" / "static"
@@ -24,6 +25,11 @@ def test_the_types_hold():
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
+
+
+def test_each_urgency_of_a_row_has_a_style_and_no_style_is_of_none():
+    styled = re.findall(r"\.state\.(\w+)", (STATIC / "style.css").read_text())
+    assert sorted(styled) == sorted(Urgency)
 
 
 def test_V2_no_script_makes_markup_of_text_or_loads_from_elsewhere():

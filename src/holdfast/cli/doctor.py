@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from holdfast.cli.text import streams
-from holdfast.cli.text.doctor_text import lines_of_finding
+from holdfast.cli.text.doctor_text import printer_of_findings
 from holdfast.manage.doctor.checks import examine
-from holdfast.manage.doctor.findings import Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from holdfast.cli.arguments.parser import Parser
-    from holdfast.manage.doctor.findings import DoctorFinding
 
 
 def add_arguments(parser: Parser) -> None:
@@ -30,13 +28,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(args: Namespace) -> int:
     """Run every check and print the findings as they come."""
-
-    def show(finding: DoctorFinding) -> None:
-        if not args.json and (not args.quiet or finding.status is Status.FAIL):
-            streams.say("\n".join(lines_of_finding(finding)))
-            streams.flush()  # the next one may take a while
-
-    diagnosis = examine(agents=args.agents, told=show)
+    diagnosis = examine(agents=args.agents, told=printer_of_findings(args))
     if args.json:
         streams.say_json(diagnosis.to_json())
     return 0 if diagnosis.ok else 1

@@ -10,17 +10,28 @@ from __future__ import annotations
 from holdfast.errors import LockBusy, Unavailable
 from holdfast.manage.starting.launch import start_shim
 from holdfast.manage.state import read_facts
+from holdfast.process import this_host
 from holdfast.process.clock import boottime
 from holdfast.run.claims import claim_name
+from holdfast.run.conclusion import is_restart_due
+from holdfast.run.facts import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.manage.operations import Steps
+    from holdfast.manage.state import RunView
     from holdfast.run.directory import RunDirectory
 
 _PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # after each adopter that came to nothing
 _LASTING_SECONDS = 5.0  # a run that was supervised for so long since is adopted as if it were new
 _STARTING_SECONDS = 0.25  # between looks whether its launcher is still at it
+
+
+def is_being_launched(view: RunView) -> bool:
+    """Whether a launcher may be starting it: no restart is due, which only an adopter does."""
+    if view.standing.state is not State.STARTING:
+        return False
+    return not is_restart_due(view.facts, this_host.place().boot_id)
 
 
 class Adopting:
@@ -49,18 +60,22 @@ class Adopting:
             self._due_at = self._last_at + _PAUSES[min(self._tried, len(_PAUSES) - 1)]
         self._tried += 1
 
-    def adopt_unless_starting(self, name: str) -> Steps[None]:
-        """The same for a run whose launcher lives: while it starts a run, it holds the name."""
+    def adopt_unless_starting(self, name: str) -> Steps[bool]:
+        """The same for a run whose launcher lives: while it starts a run, it holds the name.
+
+        False: nothing was tried; the launcher is at it, or no adopter is due.
+        """
         if boottime() < self._due_at:
-            return
+            return False
         try:
             claim = claim_name(self._directory.home, name, 0)
         except LockBusy:
             self._due_at = boottime() + _STARTING_SECONDS
-            return
+            return False
         with claim:
             if not self._directory.lock_is_held() and not read_facts(self._directory).has_ended:
                 yield from self.adopt()
+        return True
 
     def _given_up(self) -> Unavailable:
         from holdfast.run.last_words.crash_note import read_reason

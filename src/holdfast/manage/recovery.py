@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import time
 
-from holdfast.errors import DamagedRecord, HoldfastError, LaterVersion, LockBusy, RunNotFound
+from holdfast.errors import DamagedRecord, HoldfastError, LaterVersion, RunNotFound
 from holdfast.lean import StrEnum
+from holdfast.manage.adopting import Adopting, is_being_launched
 from holdfast.manage.info import claimed_name
 from holdfast.manage.starting.launch import start_shim
 from holdfast.manage.state import RunView, view_run
@@ -22,8 +23,6 @@ from holdfast.process import this_host
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.verdict import Verdict
 from holdfast.record import Record
-from holdfast.run.claims import claim_name
-from holdfast.run.conclusion import is_restart_due
 from holdfast.run.directory import RunDirectory
 from holdfast.run.facts import RunFacts, State
 from holdfast.run.names import id_seconds
@@ -178,8 +177,8 @@ def _recover(directory: RunDirectory, word: RecoverRequest) -> Steps[Recovered |
     sent_before, is_ours = len(directory.read_signals()), True
     if view.standing.state is State.ORPHANED and word.stop_orphans:
         yield from stop_run(directory)
-    elif view.standing.state is State.STARTING and not _is_restart_due(view.facts):
-        if not (yield from _adopt_unless_starting(directory, view.spec.name)):
+    elif is_being_launched(view):
+        if not (yield from Adopting(directory).adopt_unless_starting(view.spec.name)):
             return _reported(view, Action.STARTING)
     else:
         is_ours = (yield from start_shim("adopt", directory.path, request)) == ""
@@ -200,18 +199,6 @@ def _clear(view: RunView, word: RecoverRequest) -> Steps[Recovered | None]:
         did = Action.UNTOUCHED
         why = f"{why}, and its marker in active/ can't be removed"
     return Recovered(spec.id, spec.name, did, why, outcome=view.facts.outcome)
-
-
-def _adopt_unless_starting(directory: RunDirectory, name: str) -> Steps[bool]:
-    """Its launcher lives. While it starts the run it holds the name; else it has given up."""
-    try:
-        claim = claim_name(directory.home, name, 0)
-    except LockBusy:
-        return False
-    with claim:
-        if not directory.lock_is_held():
-            yield from start_shim("adopt", directory.path)
-    return True
 
 
 def _request(view: RunView, word: RecoverRequest) -> Json | None:
@@ -239,14 +226,10 @@ def _expected(view: RunView, word: RecoverRequest) -> Action:
         return Action.WAITING
     if state is State.STARTING:
         due = Action.RESTARTED if facts.limit_wait is None else Action.WAITING
-        return due if _is_restart_due(facts) else Action.STARTING
+        return Action.STARTING if is_being_launched(view) else due
     if state is State.ORPHANED:
         return Action.STOPPED if word.stop_orphans else Action.ADOPTED
     return _BY_OUTCOME.get(view.standing.outcome or Outcome.LOST, Action.RECORDED)
-
-
-def _is_restart_due(facts: RunFacts) -> bool:
-    return is_restart_due(facts, this_host.place().boot_id)
 
 
 def _became(before: RunView, sent_before: int, is_ours: bool) -> Recovered | None:

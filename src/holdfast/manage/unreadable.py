@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 _TOKEN = rb"h[fp]1\.[0-9a-f.]+"
 
 
-def named_tokens(directory: RunDirectory) -> set[str]:
+def tokens_in_record(directory: RunDirectory) -> set[str]:
     """Every process that is named anywhere in a record that can't be read as a whole."""
     return _named_in(directory.events_path) | _named_in(directory.signals_path)
 
 
 def living_named(directory: RunDirectory) -> list[ProcessIdentity]:
     """Those of them that are proven to be alive."""
-    named = map(ProcessIdentity.parse, sorted(named_tokens(directory)))
+    named = map(ProcessIdentity.parse, sorted(tokens_in_record(directory)))
     return [identity for identity in named if identity.verdict() is Verdict.SAME]
 
 

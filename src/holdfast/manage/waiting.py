@@ -7,7 +7,7 @@ descriptors for a link to each, the locks of the others are looked at instead.
 from __future__ import annotations
 
 from holdfast.errors import is_shortage
-from holdfast.manage.adopting import Adopting
+from holdfast.manage.adopting import Adopting, is_being_launched
 from holdfast.manage.info import RunInfo, describe_run, read_run
 from holdfast.manage.operations import room_for
 from holdfast.manage.shim_client import Link, open_link
@@ -131,7 +131,7 @@ class _Watch:
             raise unproven(directory.id, view.standing)
         if not directory.lock_is_held():
             adopting = self._adopting.setdefault(directory, Adopting(directory))
-            if view.standing.state is State.STARTING and view.facts.attempt.restart is None:
+            if is_being_launched(view):
                 yield from adopting.adopt_unless_starting(view.spec.name)
             else:
                 yield from adopting.adopt()

@@ -5,6 +5,8 @@ What tools take is kept plain: not every agent reads unions or references there.
 
 from __future__ import annotations
 
+from holdfast.run.facts import State
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -57,7 +59,7 @@ BRIEF: Json = gives(
     {
         "id": TEXT,
         "name": MAYBE_TEXT,
-        "state": said(TEXT, "queued, starting, running, stopping, orphaned, ended or unknown"),
+        "state": said(TEXT, f"one of {', '.join(State)}"),
         "outcome": said(MAYBE_TEXT, "how it ended: succeeded, failed, stopped, timed_out ..."),
         "exit_code": MAYBE_COUNT,
         "signal": MAYBE_COUNT,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from holdfast.mcp import schemas as of
 from holdfast.record import Record
+from holdfast.run.facts import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class DeclaredTool(Record):
 
 _SELECTORS: Json = {
     "active": of.said(of.FLAG, "true: only runs that have not ended; false: only ended ones"),
-    "state": of.said(of.TEXT, "queued, starting, running, stopping, orphaned, ended, unknown"),
+    "state": of.said(of.TEXT, ", ".join(State)),
     "outcome": of.said(of.TEXT, "succeeded, failed, stopped, timed_out, killed, lost ..."),
     "agent": of.said(of.TEXT, "claude, codex, gemini ..."),
     "name": of.said(of.TEXT, "a glob: train-*"),

@@ -10,7 +10,7 @@ from holdfast.process import procfs
 from holdfast.process.cgroups import ControlGroup
 from holdfast.record import Record
 
-_FLOOR_SHARE = 20  # one part of so many stays free, for all that nobody has announced
+_FLOOR_SHARE = 20  # 1/20 stays free for use that no run declared
 _LEAST_FLOOR_BYTES = 256 << 20
 
 
@@ -22,7 +22,7 @@ class MemoryBound(Record):
 
     @property
     def floor_bytes(self) -> int:
-        """What is never given away."""
+        """What stays free: no run is admitted to it."""
         return max(self.total_bytes // _FLOOR_SHARE, _LEAST_FLOOR_BYTES)
 
 
@@ -33,12 +33,12 @@ class MemoryBounds(Record):
 
     @property
     def free_bytes(self) -> int:
-        """What can be given now; less than 0 where the floor is in use."""
+        """What a run can be admitted to now; less than 0 where the floor is in use."""
         return min(one.available_bytes - one.floor_bytes for one in self.all)
 
     @property
     def tightest(self) -> MemoryBound:
-        """The one that can ever give the least."""
+        """The bound with the least room, if nothing else ran."""
         return min(self.all, key=lambda one: one.total_bytes - one.floor_bytes)
 
     @property

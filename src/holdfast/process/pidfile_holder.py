@@ -28,7 +28,7 @@ def lock_holder(fd: int) -> int | None:
 
 
 def is_our_number(recorded: ProcessIdentity, me: ProcessIdentity) -> bool:
-    """The caller wrote it before it became us, or one before us had the PID that we have now."""
+    """Our own PID: we wrote it before an exec, or an earlier process had this PID."""
     is_here = recorded.host in (None, me.host) and recorded.pid_ns in (None, me.pid_ns)
     return recorded.pid == me.pid and is_here
 

@@ -205,7 +205,7 @@ def machine_memory() -> tuple[int, int]:
 
 
 def pid_namespace() -> int:
-    """The inode of our PID namespace. Recycled by the kernel: it narrows, it never proves."""
+    """The inode of our PID namespace. The kernel reuses it: an equal one proves nothing."""
     return os.stat("/proc/self/ns/pid").st_ino
 
 

@@ -127,7 +127,7 @@ def _check_directory(path: str, found: os.stat_result) -> None:
 
 
 def _is_nameless(uid: int) -> bool:
-    """Whether that is no user but the stand-in for all that our user namespace has no number for.
+    """Whether that is the overflow uid: of every owner that our user namespace does not map.
 
     There the machine's root is nameless too, and so is the owner of /tmp.
     """

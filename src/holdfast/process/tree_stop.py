@@ -196,7 +196,7 @@ class TreeStop:
         return 0.0
 
     def _meet(self, held: HeldProcess) -> None:
-        """A fork bomb leaves us little of the CPU: once the grace is over, freeze in passing."""
+        """A fork bomb takes most of the CPU: after the grace, freeze members during the walk."""
         if self._phase in (_Phase.FREEZE, _Phase.SETTLE) or self._clock() >= self._phase_ends:
             self._freeze_new(held)
 
@@ -219,7 +219,7 @@ class TreeStop:
         for identity in moving:
             if self._clock() - self._frozen.get(identity, 0.0) > _STOP_AGAIN_SECONDS:
                 self._hold_still(identity)
-        # To look again opens no eyes: end what is held, which gives descriptors back.
+        # Looking again would not help: kill what is held, which frees descriptors.
         is_seen = self._tree.saw_all or self._tree.was_blind
         saw_all = is_seen and not self._just_frozen
         self._calm_walks = self._calm_walks + 1 if saw_all and not moving else 0

@@ -1,9 +1,15 @@
-"""Writing files so that a death in the middle leaves the old or the new, never a half."""
+"""Writing files so that a death in the middle leaves the old or the new, never a half.
+
+And opening those that another program could have replaced by something that is no file.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 
+from holdfast.errors import UnsafeFile
 from holdfast.lean import json_text, read_json
 
 TYPE_CHECKING = False
@@ -11,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _READ_BYTES = 64 * 1024
+PLAIN = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # opening waits for nothing, follows no link
 
 
 def encode(document: Any) -> bytes:
@@ -81,11 +88,15 @@ def read_lines(path: str) -> list[dict[str, Any]]:
     """The JSON objects of a file of lines; what a death or a full disk tore is left out."""
     try:
         with open(path, "rb") as file:
-            lines = file.read().split(b"\n")[:-1]
+            return lines_in(file.read())
     except FileNotFoundError:
         return []
+
+
+def lines_in(data: bytes) -> list[dict[str, Any]]:
+    """The same of what was read already."""
     documents = []
-    for line in lines:
+    for line in data.split(b"\n")[:-1]:
         try:
             document = read_json(str(line, "utf-8"))
         except ValueError:  # torn
@@ -93,6 +104,38 @@ def read_lines(path: str) -> list[dict[str, Any]]:
         if isinstance(document, dict):
             documents.append(document)
     return documents
+
+
+def open_plain(path: str, flags: int) -> int:
+    """UnsafeFile for anything but a plain file. With PLAIN in `flags`, no FIFO is waited for."""
+    try:
+        fd = os.open(path, flags, 0o600)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise _odd(path) from None
+        raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise _odd(path)
+    return fd
+
+
+def read_plain(path: str) -> bytes:
+    """All of it, by `open_plain`; empty where there is no file."""
+    try:
+        fd = open_plain(path, os.O_RDONLY | PLAIN)
+    except FileNotFoundError:
+        return b""
+    with os.fdopen(fd, "rb") as file:
+        return file.read()
+
+
+def _odd(path: str) -> UnsafeFile:
+    return UnsafeFile(
+        f"{path} is not a file that Holdfast wrote",
+        hint=f"see who made it: ls -l {path}; then remove it",
+        path=path,
+    )
 
 
 def make_directory(path: str) -> None:

@@ -121,7 +121,7 @@ def hold_callback(name: str) -> None:
 def _is_meant(variable: str, name: str) -> bool:
     point, _, role = os.environ.get(variable, "").partition("@")
     if point and (point not in POINTS or role not in ("", *ROLES)):
-        # A harness that waits for a point that does not exist would pass for nothing.
+        # Such a point is never reached: the test would pass without a death.
         raise Bug(f"{variable} names {point!r} of {role or 'any role'!r}, which does not exist")
     return point == name and role in ("", _role)
 

@@ -1,10 +1,10 @@
 """What lands below a run's shim and is not the run's own: runs started inside it, runs that its
 shim has rescued, and notices.
 
-An inner run's processes are never struck as mere descendants, even after their shim died: what
-their records name is theirs. A stop reaches them through their own shim, and a rescued run not at
-all. A notice (`--notify`) is
-nobody's: a daemon that it leaves comes back to the shim, which is the subreaper.
+An inner run's processes are not signalled as descendants, even after their shim died: what its
+record names is its own. A stop reaches them through their own shim, and a rescued run not at all.
+A notice (`--notify`) is nobody's: a daemon that it leaves comes back to the shim, which is the
+subreaper.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class InnerRuns:
             return False
         if any(identity.token in _tokens_of(inner) for inner in runs):
             return True
-        # Not recorded yet, or a child of an inner orphan: the stamp spares, it never condemns.
+        # Not recorded yet, or a child of an inner orphan: a stamp excludes a process from signals,
+        # never includes it.
         try:
             environment = _environment(identity.pid)
         except HoldfastError:

@@ -21,7 +21,7 @@ class Doubt(Record):
     """Why a record is not believed."""
 
     why: str
-    of_ending_too: bool  # False: it ended over there, but what lives there can't be seen from here
+    of_ending_too: bool  # False: a recorded ending is believed all the same
 
 
 def doubt_origin(directory: RunDirectory, spec: RunSpec) -> Doubt | None:

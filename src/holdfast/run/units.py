@@ -159,7 +159,7 @@ def percent(share: float | None) -> str:
 
 
 def money(dollars: float | None) -> str:
-    """`$0.31`; less than a cent is told from nothing."""
+    """`$0.31`; less than a cent is not shown as 0."""
     if dollars is None:
         return ""
     return "<$0.01" if 0 < dollars < 0.005 else f"${dollars:.2f}"

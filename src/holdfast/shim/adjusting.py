@@ -27,7 +27,7 @@ _MOST = {"float": 36500 * 86400.0, "int": 2**62}  # beyond a century a timer mea
 
 
 def touches_budget(asked: object) -> bool:
-    """Whether a budget is to be changed, which is for others to give: not for the run itself."""
+    """Whether the request changes a budget; refused from inside the run."""
     return isinstance(asked, dict) and any(name in asked for name in (*LIMITS, "on_budget"))
 
 

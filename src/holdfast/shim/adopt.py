@@ -173,7 +173,7 @@ class Adoption:
         self._supervise(self._go_on)
 
     def _exec_seconds(self) -> float:
-        """A child whose shim died in its setup stops that first, and exits then."""
+        """How long an exec may take: a child whose shim died in its setup stops that first."""
         has_setup = bool((self.supervisor.spec.worktree or {}).get("setup"))
         return _SETUP_ENDS_SECONDS if has_setup else EXEC_SECONDS
 
@@ -192,7 +192,10 @@ class Adoption:
             supervise(supervisor)
 
     def _do_restart(self, asked_to_stop: bool) -> None:
-        """Now; one that waits for a usage limit when it was to come, unless it is cancelled."""
+        """Start the due restart now; a usage-limit wait keeps its time.
+
+        A stop request cancels both.
+        """
         facts, restarting = self._journal.facts, self.supervisor.restarting
         is_limit = facts.limit_wait is not None
         died = "its shim died while it waited for a usage limit"
@@ -205,7 +208,7 @@ class Adoption:
             self._supervise(restarting.wait_on if is_limit else lambda: restarting.begin(0))
 
     def _note_loss(self, found: list[Found]) -> None:
-        """Why its ending is lost; the last is the one that people mean."""
+        """Why its ending is lost, by the last of them: the workload where there is one."""
         if found and not any(one.finding is RecordedFate.ALIVE for one in found):
             self.supervisor.loss = conclusion.loss_of(found[-1].look)
             self.supervisor.vouched = any(one.vouched for one in found)
@@ -252,7 +255,10 @@ class Adoption:
         self.supervisor.evidence.append(evidence)
 
     def _missing_secrets(self) -> str:
-        """What is alive has them; but it can't be started again."""
+        """Why a restart would fail: the secret file can't be read.
+
+        A live process has its secrets.
+        """
         path = self.supervisor.spec.wanted.secret_env_file
         if path is None or os.access(path, os.R_OK):
             return ""

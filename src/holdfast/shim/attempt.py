@@ -51,14 +51,14 @@ class Attempt:
 
     @property
     def is_over(self) -> bool:
-        """Whether all that it lasts by has ended, and how is known."""
+        """Whether the root, and a workload that outlives it, have ended with known exits."""
         root_is_over = self.root is None or self.end.root_exit is not None
         lasts = self.workload is not None and self.end.workload_outlives_root
         return root_is_over and (not lasts or self.end.workload_exit is not None)
 
     @property
     def has_run_out(self) -> bool:
-        """Whether all that it lasts by has ended, though how may not be known yet."""
+        """The same; the exits may not be known yet."""
         lasting = [self.root, self.workload if self.end.workload_outlives_root else None]
         return all(held is None or held.has_exited() for held in lasting)
 
@@ -98,7 +98,7 @@ class Attempt:
         self.watch()
 
     def let_go_of_workload(self) -> None:
-        """Another is the workload now, or the root itself: how the former ends is not asked."""
+        """Stop watching the former workload; its exit is not recorded."""
         self._close_workload()
         self.end = self.end.replace(workload_exit=None, workload_outlives_root=False)
 

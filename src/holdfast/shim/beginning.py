@@ -91,7 +91,7 @@ def begin_attempt(
 
 
 def not_recorded() -> OSError:
-    """A process without a record is what must never be: it does not become the command."""
+    """The error when the child can't be recorded: it is not released to exec."""
     return OSError(errno.ENOSPC, "the disk does not take the record of the start")
 
 
@@ -166,7 +166,7 @@ def _open_stdin(spec: RunSpec, directory: RunDirectory) -> int:
     if spec.wanted.stdin == "pipe":
         if not os.path.exists(directory.stdin_path):
             os.mkfifo(directory.stdin_path, 0o600)
-        # Opened for both, the workload is a writer of its own input: no end of file by our death.
+        # O_RDWR: the workload holds a write end itself, so our death is no EOF.
         return os.open(directory.stdin_path, os.O_RDWR | os.O_CLOEXEC)
     if spec.wanted.stdin == "file" and spec.stdin_path is not None:
         return _open_at_once(spec.stdin_path)

@@ -83,7 +83,7 @@ class Journal:
         self._retry_later()
 
     def _tell_of_sync(self) -> None:
-        """The ending stands, but a power cut might take it: that is known from here on."""
+        """Record that the ending is written but not synced: a power cut may lose it."""
         failure, self._log.sync_failure = self._log.sync_failure, None
         if failure is not None:
             self._log.append(Kind.FAULT, where="sync", error=f"the disk did not sync: {failure}")

@@ -2,7 +2,7 @@
 
 It is nobody's workload: not in the tree (`run/inner_runs.py` spares it, and whatever it starts in
 its turn), not waited for, not stopped with the run. What it prints goes to notify.log, up to a
-bound. That one failed is known to itself alone, often after the run's end: it leaves notify.failed.
+bound. A failed notice often ends after the run, so it writes notify.failed itself.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 EARLY_LOOKS_SECONDS = (0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.3, 0.5, 0.5)
 UNSETTLED_SECONDS = 0.5  # between looks while the workload may still appear, or turn out another
 UNSETTLED_LOOKS = 60
-SPARING_SECONDS = 5.0  # who asks for samples more often than usual gets every one of them
-THOROUGH_SECONDS = 50.0  # between looks at a calm tree that believe nothing: below SLOW_EVERY
+SPARING_SECONDS = 5.0  # below this interval no sample is skipped
+THOROUGH_SECONDS = 50.0  # between full looks at a calm tree, which reuse nothing
 
 
 class Observer:
@@ -200,7 +200,7 @@ class Observer:
             return None
 
     def missing_workload(self) -> str | None:
-        """What was looked for in vain; None: the workload was found, or nothing was looked at."""
+        """Which workload did not appear, and why; None: it was found, or no search was made."""
         if self._finder is None or self._finder.resolution.workload is not None:
             return None
         root, wanted = self._finder.root, self._supervisor.spec.wanted

@@ -1,7 +1,7 @@
 """Pausing a run: its tree is stopped through the gate until two walks are calm, and continued.
 
-Whom we stop is recorded before the signal is sent, so an adopter can continue just those; who was
-stopped by others stays so. Runs inside are asked through their own shims; a queued run is held.
+Each process is recorded before it is stopped, so an adopter can continue just those; those stopped
+by others stay stopped. Runs inside are asked through their own shims; a queued run is held.
 Idle time does not count meanwhile, `--timeout` does.
 """
 

@@ -69,7 +69,7 @@ class RestartPolicy:
 
 
 def next_try_seconds(error: Exception, tries: int) -> float | None:
-    """When to try again what failed so often, now of this; None: it is not worth another try."""
+    """How long to wait before a start that failed so often is tried again; None: give it up."""
     cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
     may_pass = is_shortage(cause) or isinstance(error, StillAlive)
     most = _SHORTAGE_TRIES if may_pass else _OTHER_TRIES
@@ -130,7 +130,7 @@ class Restarting:
         return lambda: self._schedule(delay, "usage limit", limit=wait)
 
     def _is_done(self) -> bool:
-        """Whether the line that `--done-when` waits for has come: what is done is not begun again.
+        """Whether the `--done-when` line has come: then no restart follows.
 
         An attempt that failed all the same is restarted, as without it.
         """

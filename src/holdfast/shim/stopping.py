@@ -52,7 +52,7 @@ class Stopping:
     ) -> None:
         """Record the cause and stop the tree; a later cause may only hurry it.
 
-        `figure`: what the limit was about came to so much.
+        `figure`: the value that passed the limit.
         """
         supervisor, wanted = self._supervisor, self._supervisor.spec.wanted
         grace = wanted.grace_seconds if grace_seconds is None else grace_seconds

@@ -28,7 +28,7 @@ class Succession:
     def __init__(self, supervisor: Supervisor, attempt: Attempt) -> None:
         self._supervisor = supervisor
         self._attempt = attempt
-        self._rivals: dict[int, HeldProcess] = {}  # by PID: they may be the heir, as the root may
+        self._rivals: dict[int, HeldProcess] = {}  # by PID: possible heirs
         self._exits: list[ExitFacts] = []  # of rivals that have ended
         self._is_in_doubt = supervisor.journal.facts.attempt.heir_in_doubt
 

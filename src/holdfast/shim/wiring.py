@@ -50,9 +50,9 @@ def serve(supervisor: Supervisor) -> None:
 
 
 class _Company:
-    """Others that a shim has to do with: who asks it, and the neighbour that it watches.
+    """Answers requests, and watches the neighbour shim.
 
-    What that needs is loaded for the first request or a moment after the start (`main.py` loads it
+    What they need is loaded for the first request or a moment after the start (`main.py` loads it
     earlier where a run goes on): a run that is over by then needs neither.
     """
 

@@ -8,7 +8,7 @@ from textual.screen import Screen
 from holdfast.errors import HoldfastError
 from holdfast.manage.info import read_run
 from holdfast.manage.plaintext import printable, width
-from holdfast.manage.words.possible import Deed, why_not
+from holdfast.manage.words.possible import Deed, recovered_there, why_not
 from holdfast.run.directory import RunDirectory
 from holdfast.tui.deeds import DeedRequest, run_of
 from holdfast.tui.dialogs import AnswerQuestion, AskLine, Confirm, HelpPage, Palette
@@ -103,7 +103,7 @@ class ActingScreen(Screen[None]):
             one = f"{verb.label} is for one run: {len(rows)} are marked, u unmarks them"
             return one if verb.deed in _ONE_ALONE else ""
         if verb.deed is Deed.RECOVER and rows[0].node:
-            return f"{rows[0].name} is on {rows[0].node}: `holdfast recover` there looks after it"
+            return recovered_there(rows[0].name, rows[0].node)
         info = self.info
         # The cursor may have moved on since that was read: nothing is known of the other run yet.
         return "" if info is None or info.id != rows[0].id else why_not(verb.deed, info)

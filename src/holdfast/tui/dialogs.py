@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.screen import ModalScreen
@@ -31,18 +33,23 @@ _BOX = """
 """
 
 
+Answer = TypeVar("Answer")
 _KEY_ROOM = 14
 _COMMAND_ROOM = 19  # of a command's sign, name and key in the palette
 
 
-class Confirm(ModalScreen[bool]):
-    """Yes or no; anything but `y` is no."""
-
-    DEFAULT_CSS = _BOX.format(name="Confirm")
+class _Question(ModalScreen[Answer]):
+    """One question, in its own words."""
 
     def __init__(self, question: str) -> None:
         super().__init__()
         self.question = question
+
+
+class Confirm(_Question[bool]):
+    """Yes or no; anything but `y` is no."""
+
+    DEFAULT_CSS = _BOX.format(name="Confirm")
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -54,15 +61,11 @@ class Confirm(ModalScreen[bool]):
         self.dismiss(event.character in ("y", "Y"))
 
 
-class AskLine(ModalScreen[str | None]):
+class AskLine(_Question[str | None]):
     """A line of text; None: left."""
 
     DEFAULT_CSS = _BOX.format(name="AskLine")
     BINDINGS = [Binding("escape", "leave", show=False)]
-
-    def __init__(self, question: str) -> None:
-        super().__init__()
-        self.question = question
 
     def compose(self) -> ComposeResult:
         with Vertical():

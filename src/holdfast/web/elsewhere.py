@@ -20,6 +20,7 @@ from holdfast.manage.words.views import next_steps, row_of
 from holdfast.run.directory import RunDirectory
 from holdfast.run.names import is_id
 from holdfast.web.feed import row_json
+from holdfast.web.refusals import refusals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -183,4 +184,5 @@ def _words(page: RemotePage, where: str) -> Json:
         "lines": [[label, printable_lines(text)] for label, text in page.lines],
         "tree": [[printable_lines(line), "", ""] for line in page.tree],
         "next": next_steps(page.info) if page.is_reached else [],
+        "refusals": refusals(page.info, where),
     }

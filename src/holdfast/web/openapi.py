@@ -234,6 +234,11 @@ def _run_schema() -> Json:
                 "type": ["object", "null"],
                 "description": "of a run that was placed from another machine, or on one",
             },
+            "shown": {
+                "type": "object",
+                "description": "of one run: the words of `status`; `refusals`: for each action why"
+                " it can't be done now, empty where nothing speaks against it",
+            },
         },
     }
 

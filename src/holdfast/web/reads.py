@@ -26,6 +26,7 @@ from holdfast.manage.words.views import next_steps, row_of
 from holdfast.run.names import is_id
 from holdfast.web.elsewhere import ServedElsewhere, elsewhere, not_from_here
 from holdfast.web.feed import row_json
+from holdfast.web.refusals import refusals
 from holdfast.web.responses import json_bytes
 
 TYPE_CHECKING = False
@@ -189,6 +190,7 @@ def _words(known: StatusFacts) -> Json:
         "lines": [[label, _plain(text)] for label, text in lines_of(known)],
         "tree": [[one.head, one.verdict, one.tail] for one in lines_of_tree(known.processes)],
         "next": next_steps(known.info),
+        "refusals": refusals(known.info),
     }
 
 

@@ -160,13 +160,18 @@ class Parser(argparse.ArgumentParser):
 
 def unknown(kind: str, word: str, known: Iterable[str], where: str = "") -> WrongUse:
     """The error for a word that is not among the known ones, with the nearest of those."""
+    near = _nearest(word, known)
+    more = f"holdfast {where} --help".replace("  ", " ")
+    hint = f"did you mean {near}?" if near else f"`{more}` lists them"
+    prefix = f"{where}: " if where else ""
+    return WrongUse(f"{prefix}unknown {kind} {word!r}", hint=hint)
+
+
+def _nearest(word: str, known: Iterable[str]) -> str | None:
     import difflib
 
     near = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.75)
-    more = f"holdfast {where} --help".replace("  ", " ")
-    hint = f"did you mean {near[0]}?" if near else f"`{more}` lists them"
-    prefix = f"{where}: " if where else ""
-    return WrongUse(f"{prefix}unknown {kind} {word!r}", hint=hint)
+    return near[0] if near else None
 
 
 def unknown_command(word: str, known: Sequence[str]) -> WrongUse:
@@ -175,7 +180,7 @@ def unknown_command(word: str, known: Sequence[str]) -> WrongUse:
     if meant in known:
         return WrongUse(f"unknown command {word!r}", hint=f"did you mean holdfast {meant}?")
     error = unknown("command", word, known)
-    if "did you mean" not in str(error.hint) and "run" in known:
+    if "run" in known and _nearest(word, known) is None:
         import shutil
 
         if shutil.which(word):

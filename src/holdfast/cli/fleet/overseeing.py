@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from holdfast.cli.text import streams
-from holdfast.cli.text.doctor_text import lines_of_finding
+from holdfast.cli.text.doctor_text import printer_of_findings
 from holdfast.cli.text.terminal import table
 from holdfast.errors import HoldfastError, Refused, StillAlive, WrongUse
 from holdfast.fleet.check import check_steps
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.fleet.placement import Placement
-    from holdfast.manage.doctor.findings import DoctorFinding
 
 _AT_ONCE = 8
 
@@ -86,13 +85,7 @@ def _nodes(fleet: Fleet, _words: list[str], args: Namespace) -> int:
 
 def _check(fleet: Fleet, words: list[str], args: Namespace) -> int:
     """Try what a run there needs."""
-
-    def show(finding: DoctorFinding) -> None:
-        if not args.json and (not args.quiet or finding.status is Status.FAIL):
-            streams.say("\n".join(lines_of_finding(finding)))
-            streams.flush()
-
-    findings = run_steps(check_steps(fleet, words[0], show))
+    findings = run_steps(check_steps(fleet, words[0], printer_of_findings(args)))
     ok = all(one.status is not Status.FAIL for one in findings)
     if args.json:
         found = [one.to_json() for one in findings]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from holdfast.cli.text import streams
 from holdfast.cli.text.terminal import columns, paint
 from holdfast.manage.doctor.findings import Status
 from holdfast.manage.plaintext import fill, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable
+
     from holdfast.manage.doctor.findings import DoctorFinding
 
 _INDENT = 17
@@ -16,6 +20,17 @@ _WORDS = {
     Status.MISSING: ("--", ("dim",)),
     Status.FAIL: ("FAIL", ("red", "bold")),
 }
+
+
+def printer_of_findings(args: Namespace) -> Callable[[DoctorFinding], None]:
+    """Prints each finding as it comes; with `--json` none, with `--quiet` failures alone."""
+
+    def show(finding: DoctorFinding) -> None:
+        if not args.json and (not args.quiet or finding.status is Status.FAIL):
+            streams.say("\n".join(lines_of_finding(finding)))
+            streams.flush()  # the next one may take a while
+
+    return show
 
 
 def lines_of_finding(finding: DoctorFinding) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from holdfast.cli.arguments.selectors import choose
 from holdfast.cli.text import streams
 from holdfast.errors import HoldfastError, InvalidOption, RunNotFound, WrongUse
+from holdfast.manage.changing.run_attempt import RunAttempt
 from holdfast.manage.choosing import GlobMeans, with_older
-from holdfast.manage.info import claimed_name
 from holdfast.manage.plaintext import printable
 from holdfast.manage.removal.retention import KEEP_TAG
 from holdfast.run.units import parse_duration
@@ -20,22 +20,14 @@ if TYPE_CHECKING:
     from holdfast.manage.runs import Runs
 
 
-class RemovalAttempt:
+class RemovalAttempt(RunAttempt):
     """One run to remove or archive, and the result."""
 
     def __init__(self, name: str, run: Run | None, error: HoldfastError | None = None) -> None:
-        self.name = name
-        self.run = run
-        self.error = error
+        super().__init__(name, run, error)
         self.done: str | None = None
         self.was_signalled = False  # a stop did what it could
         self.facts: dict[str, Any] = {}
-
-    def fail(self, error: HoldfastError) -> None:
-        """Note why it was refused."""
-        self.error = error
-        if self.run is not None:
-            self.name = claimed_name(self.run.directory) or self.name
 
     def succeed(self, name: str | None, done: str, **facts: Any) -> None:
         """Note that it is done, and the sentence about it."""

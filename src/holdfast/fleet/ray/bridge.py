@@ -44,7 +44,6 @@ class Cluster:
     """Ray, and what is asked of it."""
 
     def __init__(self, address: str) -> None:
-        self.address = address
         self.ray: Any = importlib.import_module("ray")
         self._groups: Any = importlib.import_module("ray.util.placement_group")
         importlib.import_module("ray.cloudpickle").register_pickle_by_value(desk_module)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from holdfast.errors import HoldfastError, RunNotFound
-from holdfast.manage.info import claimed_name, describe_run
+from holdfast.manage.changing.run_attempt import RunAttempt
+from holdfast.manage.info import describe_run
 from holdfast.manage.plaintext import printable
 from holdfast.manage.stopping import is_removed, stop_run
 from holdfast.manage.survivors import advise, describe, may_live
@@ -26,13 +27,11 @@ _NOT_FATAL = ("SIGSTOP", "SIGCONT")
 _MOST_PIDS_NAMED = 3
 
 
-class Attempted:
+class Attempted(RunAttempt):
     """One run to stop, and the result."""
 
     def __init__(self, name: str, run: Run | None = None, error: HoldfastError | None = None):
-        self.name = name
-        self.run = run
-        self.error = error
+        super().__init__(name, run, error)
         self.info: RunInfo | None = None
         self.was_over = False
         self.was_removed = False
@@ -58,12 +57,6 @@ class Attempted:
             self.signals = [row for row in rows if float(row.get("boottime") or 0) >= began]
             if not rows and stopped.cleanup is not None:
                 self._unrecorded = stopped.cleanup.signalled
-
-    def fail(self, error: HoldfastError) -> None:
-        """Note why it could not be stopped."""
-        self.error = error
-        if self.run is not None:
-            self.name = claimed_name(self.run.directory) or self.name
 
     @property
     def exit_code(self) -> int:

@@ -7,14 +7,13 @@ its run; `recover` and `doctor` report it; `recover` forgets those proven gone.
 from __future__ import annotations
 
 import os
-import stat
 
-from holdfast.errors import AlreadyRunning, HoldfastError, UnsafeFile
+from holdfast.errors import AlreadyRunning, HoldfastError
 from holdfast.process.clock import wall_clock
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.verdict import Verdict
 from holdfast.record import Record
-from holdfast.run.atomic_files import atomic_write, encode, read_lines
+from holdfast.run.atomic_files import atomic_write, encode, lines_in, read_plain
 from holdfast.run.locks import wait_for_lock
 
 TYPE_CHECKING = False
@@ -68,29 +67,14 @@ def abandon(
 
 
 def read_abandoned(home: Home) -> list[Abandoned]:
-    """Every process on the list; a line that can't be read names none."""
-    _refuse_odd_file(home.abandoned_path)
+    """Every process on the list; a line that can't be read names none. UnsafeFile."""
     found = []
-    for document in read_lines(home.abandoned_path):
+    for document in lines_in(read_plain(home.abandoned_path)):
         try:
             found.append(Abandoned.from_json(document))
         except HoldfastError:  # a damaged line
             continue
     return found
-
-
-def _refuse_odd_file(path: str) -> None:
-    """What is not our file is not read: to open a FIFO waits for ever."""
-    try:
-        is_ours = stat.S_ISREG(os.lstat(path).st_mode)
-    except FileNotFoundError:
-        return
-    if not is_ours:
-        raise UnsafeFile(
-            f"{path} is not a file that Holdfast wrote",
-            hint=f"see who made it: ls -l {path}; then remove it",
-            path=path,
-        )
 
 
 def look_at_abandoned(home: Home) -> list[tuple[Abandoned, Look]]:

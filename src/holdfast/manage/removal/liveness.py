@@ -17,7 +17,7 @@ from holdfast.errors import (
 from holdfast.manage.state import read_facts
 from holdfast.manage.survivors import living_survivors, refusal
 from holdfast.manage.suspects import may_have_missed_a_fork, stamped_of
-from holdfast.manage.unreadable import living_named, named_tokens, say_how_to_reach
+from holdfast.manage.unreadable import living_named, say_how_to_reach, tokens_in_record
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.verdict import Verdict
 from holdfast.record import Record
@@ -72,7 +72,7 @@ class ReadableRun(Record):
     def tokens(self) -> set[str]:
         """Every process that the run's files name, also where they can't be read as a whole."""
         if self.facts is None or self.spec is None:
-            return named_tokens(self.directory)
+            return tokens_in_record(self.directory)
         tokens = self.facts.named_tokens()
         if self.facts.attempt.root is None and not self.facts.has_ended:
             tokens.add(str(self.spec.launcher.get("token")))  # it may be about to start the command

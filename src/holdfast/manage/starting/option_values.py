@@ -76,9 +76,11 @@ def unusable(
 
 
 def _seconds(value: Any, label: str) -> Any:
-    if isinstance(value, str):
-        return parse_duration(value, label)
-    # What is no number, or too large for one, is refused with the rest.
+    return parse_duration(value, label) if isinstance(value, str) else _as_float(value)
+
+
+def _as_float(value: Any) -> Any:
+    """What is no number, or too large for one, stays as it is: it is refused with the rest."""
     return float(value) if type(value) is int and abs(value) < 2**53 else value
 
 
@@ -100,9 +102,7 @@ def _count(value: Any, label: str) -> Any:
 
 
 def _dollars(value: Any, label: str) -> Any:
-    if isinstance(value, str):
-        return parse_money(value, label)
-    return float(value) if type(value) is int and abs(value) < 2**53 else value
+    return parse_money(value, label) if isinstance(value, str) else _as_float(value)
 
 
 def _read_queue(value: Any, label: str) -> str:

@@ -1,7 +1,7 @@
 """What can't be done to a run now, and why, in one sentence: before it is tried. Pure.
 
-For a screen that greys what is impossible. It never decides: who acts asks the library, which may
-refuse what seemed possible here.
+For the live screen and the web page, which grey what is impossible and have no rules of their own.
+It never decides: who acts asks the library, which may refuse what seemed possible here.
 """
 
 from __future__ import annotations
@@ -38,6 +38,11 @@ def why_not(deed: Deed, info: RunInfo) -> str:
     """Empty: nothing speaks against it."""
     check = _CHECKS.get(deed)
     return "" if check is None else check(info)
+
+
+def recovered_there(name: str, node: str) -> str:
+    """Why a run on another machine is not recovered from here."""
+    return f"{name} is on {node}: `holdfast recover` there looks after it"
 
 
 def _name(info: RunInfo) -> str:

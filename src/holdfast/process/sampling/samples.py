@@ -94,7 +94,7 @@ class Sample(Record):
         return bool(value == getattr(self.workload, name))
 
     def _exceptional(self) -> dict[str, Any]:
-        """What is rare, and said of any process: the culprit need not be the workload."""
+        """Rare figures, of any process: the cause need not be the workload."""
         found: dict[str, Any] = {}
         stuck = [p for p in self.processes if p.state is ProcessState.DISK_SLEEP]
         if stuck:

@@ -82,7 +82,7 @@ class Account:
         return _plus(self.owed_bytes, (used.chars, used.read_bytes, used.write_bytes))
 
     def inherit(self, child: Account) -> None:
-        """A child has ended. What it used is owed until this process is seen to wait for it."""
+        """A child has ended. Its use is added here until this process has waited for it."""
         self.owed_ticks += child.total_ticks
         self.owed_bytes = _plus(self.owed_bytes, child.total_bytes)
 

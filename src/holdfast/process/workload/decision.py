@@ -1,7 +1,7 @@
 """The workload behind wrappers: a pure decision over one snapshot of the tree.
 
 By name where somebody gave one, else by structure: down from the root through known wrappers to
-the one program that they run. Two candidates on one level are said, never chosen from; what is
+the one program that they run. Two candidates on one level are reported; neither is chosen; what is
 not found is `unresolved`, and a wrapper's figures are never taken for the workload's.
 The rules with their reasons: docs/workload.md. `process/workload/finder.py` asks again over time.
 """
@@ -238,7 +238,7 @@ def _through(
     children: list[Program],
     wrappers: tuple[Program, ...],
 ) -> tuple[Resolution, Program | None]:
-    """The one program that a wrapper runs, or what to say instead."""
+    """The one program that a wrapper runs, or the resolution that says why there is none."""
     chain = (*wrappers, cursor)
     if is_shell(wrapper) and not children and (cursor.cpu_seconds or 0.0) >= OWN_WORK_SECONDS:
         return _found(scene, cursor, wrappers, f"{cursor} does the work itself"), None

@@ -144,7 +144,7 @@ def is_login_shell(program: Program) -> bool:
 
 
 def names(program: Program) -> set[str]:
-    """Everything that this process may rightly be called."""
+    """Every name by which users, or a profile, may mean this process."""
     line, family, running = words(program), interpreter(program), base(program.exe)
     found = {program.comm, running, stem(running), base(line[0]) if line else ""}
     script = script_line(program)

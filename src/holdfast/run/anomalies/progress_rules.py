@@ -167,7 +167,7 @@ class IdentityDrift(Rule):
         )
 
     def another_subject(self) -> None:
-        """A drift is a change of subject: that must not make it forget."""
+        """Keep state: a change of subject is the drift itself."""
 
 
 class WrapperTraced(Rule):

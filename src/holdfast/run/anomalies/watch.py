@@ -32,8 +32,8 @@ class AnomalyWatch:
     def feed(self, row: dict[str, Any] | Sample, context: Context | None = None) -> list[Anomaly]:
         """What fires at this row. A row without a workload says nothing.
 
-        Nor does one that only says that nothing has changed: when it is written, `SETTLED_ROWS`
-        like it were seen, and while it is written over, rules that measure time get a row a minute.
+        Rows that only repeat the last one are skipped: `SETTLED_ROWS` like it were seen before, and
+        rules that measure time get a row a minute.
         """
         row = row if isinstance(row, dict) else row.to_json()
         if UNCHANGED_SINCE in row:

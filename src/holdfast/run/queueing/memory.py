@@ -69,7 +69,7 @@ def look_at_memory(home: Home, groups: bytes) -> MemoryLook:
         if slot_of(directory := RunDirectory(home, run_id)) is Slot.TAKEN
     ]
     promised = sum(map(_unused_bytes, active))
-    # Last: what a run takes meanwhile is then counted twice, and never not at all.
+    # Read last: growth in between is counted twice rather than missed.
     return MemoryLook(memory_bounds(groups).free_bytes - promised, not active)
 
 

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 
-from holdfast.errors import UnsafeFile
-from holdfast.run.atomic_files import encode, sync_directory
+from holdfast.run.atomic_files import PLAIN, encode, open_plain, sync_directory
 from holdfast.run.locks import take_lock
 
 TYPE_CHECKING = False
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 LARGEST_BYTES = 4 << 20
 _LONGEST_LINE = 8 << 10  # longer ones lose their tags
 FIGURES = ("tokens_in", "tokens_out", "cost_usd", "cpu_seconds")
-_ADD = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_ADD = os.O_WRONLY | os.O_APPEND | os.O_CREAT | PLAIN
 
 
 def usage_line(run_id: str, spec: RunSpec | None, facts: RunFacts | None) -> Json:
@@ -82,25 +80,3 @@ def _rotate(home: Home) -> None:
     with lock:
         if os.stat(home.usage_path).st_size > LARGEST_BYTES:
             os.rename(home.usage_path, home.older_usage_path)
-
-
-def open_plain(path: str, flags: int) -> int:
-    """UnsafeFile for anything but a plain file: a link is not followed, a FIFO not waited for."""
-    try:
-        fd = os.open(path, flags, 0o600)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO):
-            raise _odd(path) from None
-        raise
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise _odd(path)
-    return fd
-
-
-def _odd(path: str) -> UnsafeFile:
-    return UnsafeFile(
-        f"{path} is not a file that Holdfast wrote",
-        hint=f"see who made it: ls -l {path}; then remove it",
-        path=path,
-    )

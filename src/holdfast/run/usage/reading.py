@@ -6,8 +6,9 @@ import os
 
 from holdfast.lean import read_json
 from holdfast.record import Record
+from holdfast.run.atomic_files import PLAIN, open_plain, read_plain
 from holdfast.run.names import is_id
-from holdfast.run.usage.kept import FIGURES, add_line, open_plain
+from holdfast.run.usage.kept import FIGURES, add_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 _TEXTS = ("name", "agent", "created_at", "at", "outcome")
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class KeptLines(Record):
@@ -33,7 +33,7 @@ def read_kept(home: Home) -> KeptLines:
     found: dict[str, Json] = {}
     damaged = 0
     for path in (home.older_usage_path, home.usage_path):
-        for text in _content(path).split(b"\n"):
+        for text in read_plain(path).split(b"\n"):
             line = _checked(text)
             if line is not None:
                 found[line["id"]] = line
@@ -61,18 +61,9 @@ class UsageKeeper:
             self._known.add(line["id"])
 
 
-def _content(path: str) -> bytes:
-    try:
-        fd = open_plain(path, _READ)
-    except FileNotFoundError:
-        return b""
-    with os.fdopen(fd, "rb") as file:
-        return file.read()
-
-
 def _sync(path: str) -> None:
     try:
-        fd = open_plain(path, _READ)
+        fd = open_plain(path, os.O_RDONLY | PLAIN)
     except FileNotFoundError:
         return
     try:

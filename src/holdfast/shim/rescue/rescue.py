@@ -46,7 +46,7 @@ class Rescue:
         self._tried: dict[str, int] = {}
 
     def consider(self, directory: RunDirectory) -> None:
-        """See to a run whose lock is free: once, however often it is met."""
+        """Rescue a run whose lock is free; a second call for it changes nothing."""
         if directory.id not in self._tried and needs_rescue(directory):
             self._tried[directory.id] = 0
             self._try_later(directory)
@@ -60,13 +60,13 @@ class Rescue:
         if self._supervisor.journal.facts.has_ended:
             return
         if directory.lock_is_held() or not needs_rescue(directory):
-            del self._tried[directory.id]  # should it be met again, that is another time
+            del self._tried[directory.id]  # a later encounter starts counting anew
             return
         self._tried[directory.id] += 1
         self._try_later(directory)
         crash_point("shim.rescue-found")
         for above in _shims_above(self._supervisor.directory):
-            if above.id != directory.id:  # it may have rescued us before: its own stays its own
+            if above.id != directory.id:  # it may have rescued us; never note a run in itself
                 above.add_rescued(directory)
         crash_point("shim.rescue-noted")
         self._start_adopter(directory)

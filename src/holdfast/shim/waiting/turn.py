@@ -107,7 +107,10 @@ class Turn:
             wake_first(self._queue)
 
     def move(self, priority: int | None, *, first: bool) -> None:
-        """Record another place in the line, then take it. QueueBusy: somebody plans."""
+        """Record another place in the line, then take it.
+
+        QueueBusy: another process holds the baton.
+        """
         order = self._order()
         with self._queue.take_baton() or _busy():
             line = [one for one, run_id in self._queue.waiting() if run_id != self._id]
@@ -222,7 +225,8 @@ class Turn:
         )
         able = [one.id for one in ahead if one.reason is None]
         if own.reason is None and able:
-            # They go first, by a moment: the order holds, and what fits for them now still does.
+            # Runs ahead may start: let them go first, so the order and the memory counted for
+            # them hold.
             own = own.replace(reason=Reason.SLOT)
         if own.reason is None:
             self._queue.admit(self._order(), self._id)

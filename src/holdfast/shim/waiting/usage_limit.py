@@ -118,8 +118,8 @@ class UsageLimit:
         return self._supervisor.resume_words(wait["session"])
 
     def _see_that_all_is_gone(self) -> None:
-        """A shim that has had the tree below it sees everybody. Another one asks by identity, and
-        for the run's stamp: nobody may have seen every process that was started."""
+        """The shim that started the tree sees every process. An adopter may have missed some: it
+        looks at the recorded identities and for the run's stamp."""
         supervisor = self._supervisor
         if supervisor.tree.reaper is not None:
             if not supervisor.tree.is_empty():

@@ -108,7 +108,7 @@ class AgentWatch:
         return ()
 
     def _take_all(self, facts: Sequence[Fact]) -> None:
-        """A budget is judged last: what is done is not stopped for what it took."""
+        """Judge budgets last: a completed attempt is not stopped over budget."""
         for fact in facts:
             self._take(fact)
         if any(isinstance(fact, UsageRead) for fact in facts):

@@ -32,8 +32,8 @@ IDLE_EXTENSION = 4.0  # work delays a stall up to this many times the idle timeo
 # uses at most 3 % of a core; one that computes has 5 % even where twenty share the core. To
 # stop what works is worse than to wait for what does not.
 BUSY_CPU_SHARE = 0.05
-# Heartbeats and polling move some KiB each second; a copy, a build or a download moves more. A
-# connection that is open and brings nothing is no work: so looks a server that hangs.
+# Heartbeats and polling move some KiB each second; a copy, a build or a download moves more.
+# An open connection without traffic is not work: a hung server looks the same.
 BUSY_IO_BYTES_PER_SECOND = 32 * 1024
 MEMORY_LOOK_SECONDS = 0.5
 MEMORY_HURRIED_SECONDS = 0.1  # while it is asked to end
@@ -250,7 +250,7 @@ class TokenWatcher(Watcher):
         if (known.get("limit"), known.get("most")) != (self.field, self._asked):
             self._record(used)
         is_held = facts.paused is not None or self._supervisor.stop_cause is not None
-        if not is_held and facts.attempt.completion is None:  # what is done is not stopped for it
+        if not is_held and facts.attempt.completion is None:  # a completed attempt is not stopped
             self._act(used)
 
     def _record(self, used: float) -> None:

@@ -12,6 +12,8 @@ const SCREEN_MS = 1000;
 export function open(main, id, health) {
   const over = new AbortController();
   const path = `runs/${encodeURIComponent(id)}`;
+  const shows = health.read_only ? "this server only shows" : "";
+  const starts = shows || (health.may_start ? "" : "this server starts nothing (--allow-start)");
   const parts = {
     title: h("h1", { id: "title" }, id), said: h("p", { id: "said", role: "status" }), asked: h("div", { id: "asked" }),
     buttons: h("p", { id: "buttons", role: "group", "aria-label": "Actions" }), facts: h("dl", { id: "facts" }),
@@ -118,7 +120,7 @@ export function open(main, id, health) {
     parts.asked.dataset.key = key;
     show(parts.asked, ...questions.map((one) => h("section", { class: "question", "aria-label": "It needs you" },
       h("p", {}, h("strong", {}, `Needs you: ${one.kind}`)), h("pre", { tabindex: "0" }, one.text ?? ""),
-      one.kind === "permission" && !health.read_only
+      one.kind === "permission" && !health.read_only && !run.shown.refusals.approve
         ? h("p", {}, h("button", { type: "button", onclick: () => act("approve", () => post(`${path}/approve`, { id: one.id })) }, "Approve"), " ",
           h("button", { type: "button", onclick: () => act("deny", () => post(`${path}/deny`, { id: one.id })) }, "Deny"))
         : null)));
@@ -131,20 +133,16 @@ export function open(main, id, health) {
   }
 
   function drawButtons() {
-    const isActive = run.state !== "ended";
-    const shows = health.read_only ? "this server only shows" : "";
-    const starts = shows || (health.may_start ? "" : "this server starts nothing (--allow-start)");
-    const survives = Boolean(run.cleanup?.survivors?.length);
-    const lost = run.state === "orphaned" || run.state === "unknown" || run.is_recorded === false;
+    const refused = run.shown.refusals;
     const made = [
-      button("Stop", shows || (isActive || survives ? "" : "it has ended"), () => confirm("Stop its whole tree?", () => act("stop", () => post(`${path}/stop`)))),
+      button("Stop", shows || refused.stop, () => confirm("Stop its whole tree?", () => act("stop", () => post(`${path}/stop`)))),
       run.paused
-        ? button("Unpause", shows, () => act("unpause", () => post(`${path}/unpause`)))
-        : button("Pause", shows || (isActive ? "" : "it has ended"), () => act("pause", () => post(`${path}/pause`))),
-      button("Resume", starts || (isActive ? "it has not ended" : run.session ? "" : "it has no agent's session"), () => ask("Go on with what prompt?", (prompt) => newRun("resume", () => post(`${path}/resume`, prompt ? { prompt } : {})))),
-      button("Rerun", starts || (isActive ? "it has not ended" : ""), () => newRun("rerun", () => post(`${path}/rerun`))),
-      button("Recover", shows || (run.shown.row.node ? `it is on ${run.shown.row.node}: holdfast recover, there` : lost ? "" : "nothing is to be recovered"), () => act("recover", () => post(`${path}/recover`))),
-      button("Remove", shows || (isActive ? "it has not ended" : ""), () => confirm("Remove it, its output and its records?", async () => {
+        ? button("Unpause", shows || refused.pause, () => act("unpause", () => post(`${path}/unpause`)))
+        : button("Pause", shows || refused.pause, () => act("pause", () => post(`${path}/pause`))),
+      button("Resume", starts || refused.resume, () => ask("Go on with what prompt?", (prompt) => newRun("resume", () => post(`${path}/resume`, prompt ? { prompt } : {})))),
+      button("Rerun", starts || refused.rerun, () => newRun("rerun", () => post(`${path}/rerun`))),
+      button("Recover", shows || refused.recover, () => act("recover", () => post(`${path}/recover`))),
+      button("Remove", shows || refused.remove, () => confirm("Remove it, its output and its records?", async () => {
         if (await act("remove", () => remove(path))) location.hash = "#/";
       })),
     ];
@@ -200,8 +198,9 @@ export function open(main, id, health) {
       line.value = "";
       act("send", () => post(`${path}/send`, { text }));
     } }, h("label", { for: "line" }, "Send a line "), line, " ", h("button", {}, "Send"));
+    const unsent = starts || run.shown.refusals.send;
     parts.screen.hidden = false;
-    show(parts.screen, h("h2", {}, "Screen"), picture, health.may_start && run.state !== "ended" ? form : h("p", {}, h("small", {}, "Sending needs --allow-start, and a run that has not ended.")));
+    show(parts.screen, h("h2", {}, "Screen"), picture, unsent ? h("p", {}, h("small", {}, `No lines are sent: ${unsent}.`)) : form);
     let bytes = -1;
     const read = async () => {
       if (document.hidden || over.signal.aborted || run.log_bytes === undefined) return;
