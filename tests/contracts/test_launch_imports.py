@@ -192,6 +192,7 @@ OF_OTHER_LAUNCHES = {
 # Of options that few runs have, and of what happens to few.
 OF_OTHER_RUNS = (
     *("_sha2", "_sha256", "binascii", "heapq", "json", "signal", "socket", "struct"),
+    *("collections", "enum", "functools", "re"),
     "holdfast.agents",
     "holdfast.cli",
     "holdfast.fleet",
@@ -243,6 +244,13 @@ def test_a_launcher_and_an_ordinary_shim_load_what_they_need(tmp_path):
     assert _below(shim, OF_SAMPLES)
     assert not _below(shim, OF_OTHER_RUNS)
     assert len(_below(shim, ("holdfast",))) <= MOST_MODULES
+
+
+def test_the_shim_of_a_run_that_failed_loads_no_patterns_for_its_last_words(tmp_path):
+    _start(tmp_path, "sh", "-c", "echo why; exit 3")
+    shim = _modules(tmp_path, "shim")
+    assert run_of("one").output() == b"why\n"
+    assert not {"enum", "functools", "re"} & shim
 
 
 def test_what_measures_is_not_loaded_for_a_run_that_was_never_seen_alive(tmp_path):

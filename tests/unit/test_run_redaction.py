@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.run import redaction
-from holdfast.run.redaction import REDACTED, redact_argv, redact_text
+from holdfast.run.redaction import REDACTED, redact_argv, redact_text, secrets_in
 
 R = REDACTED
 
@@ -128,3 +128,12 @@ def test_a_web_token_is_replaced_wherever_it_stands(before):
 def test_a_password_in_an_address_is_replaced_wherever_it_stands():
     for address in ("https://u:pw12@h/x", ".git+ssh://u:pw12@h", "1x://:pw12@h"):
         assert "pw12" not in redact_text(f"clone {address} now")
+
+
+_PARTS = st.sampled_from([*"A_9a= ", "KEY", "API", "APIKEY", "TOKEN", "SECRET", "CREDENTIALS", "S"])
+
+
+@given(st.lists(_PARTS, max_size=4).map("".join))
+def test_a_variable_names_a_secret_as_the_pattern_for_texts_says(name: str):
+    is_secret = re.fullmatch(redaction._VARIABLE, name) is not None
+    assert bool(secrets_in({name: "value"})) is is_secret

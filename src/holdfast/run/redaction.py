@@ -19,6 +19,8 @@ _WORD = (
 )
 _OPTION = rf"--?(?:[\w-]*[_-])?(?:{_WORD})"
 _VARIABLE = r"[A-Z0-9_]*(?:(?<![A-Z0-9])KEY|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)"
+_SECRET_ENDS = ("APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS")
+_OF_VARIABLES = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 _HAS_DIGIT = r"(?=[^\s\"']{0,200}?\d)"
 
 # An argument that is nothing but NAME=VALUE or --option=VALUE.
@@ -70,9 +72,14 @@ def redact_text(text: str) -> str:
 
 def secrets_in(variables: Mapping[str, str]) -> list[str]:
     """The values of the variables that hold a secret, by their names."""
-    import re
+    return [value for name, value in variables.items() if _names_a_secret(name)]
 
-    return [value for name, value in variables.items() if re.fullmatch(_VARIABLE, name)]
+
+def _names_a_secret(variable: str) -> bool:
+    """Whether `_VARIABLE` matches all of it. Each run that fails asks: `re` is not loaded."""
+    head = variable.removesuffix("KEY")
+    is_key = head != variable and (not head or head[-1] == "_")
+    return (is_key or variable.endswith(_SECRET_ENDS)) and _OF_VARIABLES.issuperset(variable)
 
 
 def redact_values(text: str, values: Iterable[str]) -> str:

@@ -32,14 +32,15 @@ _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 def read_last_output(directory: RunDirectory, spec: RunSpec) -> LastOutput | None:
     """The last lines of stderr (None: it is in the output too) and of the output; None: neither
     has any, or nobody can tell which words of them are secrets."""
+    errors_end = _read(directory.stderr_path) if spec.wanted.split_stderr else None
+    output_end = _read(directory.output_path)
+    if not any(end and end[0] for end in (errors_end, output_end)):
+        return None
     secrets = _secrets(spec)
     if secrets is None:
         return None
-    errors = _read(directory.stderr_path, secrets) if spec.wanted.split_stderr else None
-    output = _read(directory.output_path, secrets)
-    if not errors and not output:
-        return None
-    return {"stderr": errors, "output": output}
+    errors, output = (_lines_of(end, secrets) for end in (errors_end, output_end))
+    return {"stderr": errors, "output": output} if errors or output else None
 
 
 def _secrets(spec: RunSpec) -> list[str] | None:
@@ -55,18 +56,23 @@ def _secrets(spec: RunSpec) -> list[str] | None:
         return None
 
 
-def _read(path: str, secrets: Iterable[str]) -> list[str] | None:
+def _read(path: str) -> tuple[bytes, bool] | None:
+    """The end of a file, and whether something is before it; None: it can't be read."""
     try:
         fd = os.open(path, _OPEN)
     except OSError:
         return None
     try:
         begin = max(0, os.fstat(fd).st_size - WINDOW_BYTES)
-        return last_lines(os.pread(fd, WINDOW_BYTES, begin), secrets, is_cut=begin > 0)
+        return os.pread(fd, WINDOW_BYTES, begin), begin > 0
     except OSError:  # a directory, a pipe, a bad disk
         return None
     finally:
         os.close(fd)
+
+
+def _lines_of(end: tuple[bytes, bool] | None, secrets: Iterable[str]) -> list[str] | None:
+    return None if end is None else last_lines(end[0], secrets, is_cut=end[1])
 
 
 def last_lines(data: bytes, secrets: Iterable[str] = (), *, is_cut: bool = False) -> list[str]:
