@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import shlex
@@ -125,6 +126,16 @@ def test_following_shows_output_as_it_comes_and_ends_with_the_run(holdfast, runs
     assert follower.wait(20) == 0
     follower.stdout.close()
     assert run.wait(20).outcome == "succeeded"
+
+
+def test_a_pipe_that_is_followed_into_takes_much_at_once(holdfast, runs):
+    runs.start(["sleep", "60"], name="a")
+    command = holdfast.argv("logs", "-f", "a")
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as follower:
+        assert follower.stdout is not None
+        fd = follower.stdout.fileno()
+        eventually(lambda: fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ) >= 1 << 20)
+        follower.terminate()
 
 
 def test_following_several_runs(holdfast, runs):

@@ -169,6 +169,7 @@ def _follow(sources: list[Source], look: LogFormat, width: int) -> None:
     for source, printer in zip(sources, printers, strict=True):
         source.print_all(printer)
         printer.follow()
+    streams.make_room(BLOCK_BYTES)
     watch = FileWatch(is_shared=len(sources) > 1)
     operations = [
         consume(source.stream(watch), printer.take)

@@ -62,6 +62,18 @@ def say_json_list(name: str, documents: Iterable[dict[str, Any]]) -> None:
     _write("]}\n" if before == ", " else before + "]}\n")
 
 
+def make_room(size: int) -> None:
+    """Where stdout is a pipe: let it take so much at once. A flood then wakes both sides less."""
+    import fcntl
+
+    set_size = getattr(fcntl, "F_SETPIPE_SZ", None)  # Linux alone
+    if set_size is not None and sys.stdout is not None:
+        try:
+            fcntl.fcntl(sys.stdout.fileno(), set_size, size)
+        except (OSError, ValueError):  # no pipe, or more than this user may have
+            return
+
+
 def say_bytes(parts: Iterable[bytes]) -> None:
     """Output that must stay byte-exact."""
     if sys.stdout is None:
