@@ -153,6 +153,10 @@ def _stand_ready(
             os.dup2(fd, target, inheritable=True)
         if prepare is not None:
             prepare()
+    except OSError as error:
+        why = f"its standard files can't be set up: {error.strerror}"
+        return StartFailure(EXIT_OURS, error.errno or 0, why)
+    try:
         os.chdir(cwd)
     except OSError as error:
         hint = f"the working directory {cwd!r} can't be entered: {error.strerror}"
