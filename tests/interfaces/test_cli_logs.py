@@ -134,7 +134,7 @@ def test_a_pipe_that_is_followed_into_takes_much_at_once(holdfast, runs):
     with subprocess.Popen(command, stdout=subprocess.PIPE) as follower:
         assert follower.stdout is not None
         fd = follower.stdout.fileno()
-        eventually(lambda: fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ) >= 1 << 20)
+        eventually(lambda: fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ) >= 1 << 18)
         follower.terminate()
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from holdfast.options import Wanted
+from holdfast.process.clock import iso_time, seconds_of
 from holdfast.run.directory import RunDirectory
 from holdfast.run.home import Home
 from holdfast.run.last_words.last_output import (
@@ -75,7 +77,8 @@ def test_what_the_window_cuts_is_left_out():
 
 def _spec(env: dict[str, str] | None = None, **wanted: Any) -> Any:
     """The two parts of a spec that are asked for."""
-    return SimpleNamespace(env=env or {}, wanted=Wanted(**wanted))
+    created_at = iso_time(time.time())
+    return SimpleNamespace(env=env or {}, wanted=Wanted(**wanted), created_at=created_at)
 
 
 def test_what_the_run_was_given_to_keep_is_in_no_record(tmp_path):
@@ -87,7 +90,10 @@ def test_what_the_run_was_given_to_keep_is_in_no_record(tmp_path):
     spec = _spec({"DB_PASSWORD": "topsecretpw", "PLAIN": "PLAIN"}, secret_env_file=str(secrets))
     shown = {"stderr": None, "output": ["using [redacted] and [redacted] for PLAIN"]}
     assert read_last_output(directory, spec) == shown
-    secrets.unlink()  # then nobody can tell what is one
+    while secrets.stat().st_ctime <= seconds_of(spec.created_at):  # it moves by clock ticks
+        secrets.write_text("WORD=another\n")
+    assert read_last_output(directory, spec) is None  # nobody can tell any more what is one
+    secrets.unlink()
     assert read_last_output(directory, spec) is None
 
 

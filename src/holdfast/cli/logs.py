@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from holdfast.manage.run import Run
     from holdfast.run.spec import RunSpec
 
+_PIPE_BYTES = 256 * 1024  # of the 64 MiB that all pipes of an ordinary user may have
 _NOTED_SECONDS = 30.0
 _EPILOG = """\
 The workload writes the log itself, without times. With -f, -t shows when a line arrived; for
@@ -169,7 +170,7 @@ def _follow(sources: list[Source], look: LogFormat, width: int) -> None:
     for source, printer in zip(sources, printers, strict=True):
         source.print_all(printer)
         printer.follow()
-    streams.make_room(BLOCK_BYTES)
+    streams.make_room(_PIPE_BYTES)
     watch = FileWatch(is_shared=len(sources) > 1)
     operations = [
         consume(source.stream(watch), printer.take)

@@ -95,7 +95,7 @@ def fill(text: str, room: int, indent: str = "") -> list[str]:
         if line.strip(" "):
             lines.append((lead + line).rstrip(" "))
         line = rest
-        while len(lead := indent if lines else "") + len(line) > room:
+        while line and len(lead := indent if lines else "") + len(line) > room:
             end = max(room - len(lead), 1)
             lines.append(lead + line[:end])
             line = line[end:]

@@ -64,7 +64,7 @@ class WaitingChild:
     def close(self) -> None:
         """Unless it was released, it exits without having run anything.
 
-        One that is in its setup is told so by this end of the pipe that nobody supervises it.
+        Closing this end of the pipe tells a child in its setup that its shim is gone.
         """
         self._close_go()
         if self.report_fd >= 0:
@@ -91,15 +91,16 @@ def fork_waiting(
 ) -> WaitingChild:
     """Fork a child in a session of its own that waits to become the command.
 
-    `setup` is run by it first. `prepare` runs in the child (the controlling terminal of a PTY). The
-    file of secrets is read there too: so no shim ever has them in its memory.
+    `setup` is run by it first. `prepare` runs in the child just before the exec (the controlling
+    terminal of a PTY). The file of secrets is read there too: so no shim ever has them in its
+    memory.
     """
     ends: list[int] = []
     try:
         ends += os.pipe2(os.O_CLOEXEC)
         ends += os.pipe2(os.O_CLOEXEC)
         pid = os.fork()
-    except OSError:  # no room for it now: nothing is left of the try
+    except OSError:  # out of descriptors or processes: close what was opened
         for fd in ends:
             os.close(fd)
         raise
@@ -108,21 +109,17 @@ def fork_waiting(
         status = EXIT_OURS
         try:
             os.close(go_write)
-            signal.set_wakeup_fd(-1)  # what it is sent meanwhile is not for the shim's loop
+            signal.set_wakeup_fd(-1)  # signals to the child must not wake the shim's loop
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.setsid()
-            standard = (stdin, stdout, stderr)
-            # Before the wait: the shim writes meanwhile, and the exec follows the release at once.
-            failure = _stand_ready(cwd, standard, prepare) if setup is None else None
             if os.read(go_read, 1) == b"!":
-                secrets = _secrets(secrets_path)
-                failure = secrets if isinstance(secrets, StartFailure) else failure
+                secrets, standard = _secrets(secrets_path), (stdin, stdout, stderr)
+                failure = secrets if isinstance(secrets, StartFailure) else None
                 whole = {**environment, **secrets} if isinstance(secrets, dict) else {}
                 if failure is None and setup is not None:
                     failure = _set_up(setup, whole, go_read, report_write)
-                    failure = failure or _stand_ready(cwd, standard, prepare)
                 if failure is None:
-                    failure = _exec(command, cwd, whole)
+                    failure = _become(command, cwd, whole, standard, prepare)
                 os.write(report_write, json_text(failure.to_json()).encode())
                 status = failure.exit_code
         finally:
@@ -144,10 +141,14 @@ def _set_up(
     return failure
 
 
-def _stand_ready(
-    cwd: str, standard: tuple[int, int, int], prepare: Callable[[], None] | None
-) -> StartFailure | None:
-    """All but the exec: the standard files, the working directory, the signals."""
+def _become(
+    command: Sequence[str],
+    cwd: str,
+    environment: Mapping[str, str],
+    standard: tuple[int, int, int],
+    prepare: Callable[[], None] | None,
+) -> StartFailure:
+    """Exec the command; returns only when that failed."""
     try:
         for target, fd in enumerate(standard):
             os.dup2(fd, target, inheritable=True)
@@ -162,7 +163,7 @@ def _stand_ready(
         hint = f"the working directory {cwd!r} can't be entered: {error.strerror}"
         return StartFailure(EXIT_OURS, error.errno or 0, hint)
     clean_signals()
-    return None
+    return _exec(command, cwd, environment)
 
 
 def _secrets(path: str | None) -> dict[str, str] | StartFailure:

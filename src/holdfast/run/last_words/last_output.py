@@ -10,6 +10,7 @@ import os
 
 from holdfast.errors import HoldfastError
 from holdfast.lean import json_text
+from holdfast.process.clock import seconds_of
 from holdfast.run.redaction import redact_text, redact_values, secrets_in
 
 TYPE_CHECKING = False
@@ -44,16 +45,20 @@ def read_last_output(directory: RunDirectory, spec: RunSpec) -> LastOutput | Non
 
 
 def _secrets(spec: RunSpec) -> list[str] | None:
-    """What the run was given to keep; None: its file of secrets can't be read any more."""
+    """What the run was given to keep; None: its file of secrets can't be read any more, or has
+    changed since, so that other words than those in it may be secrets."""
     known = secrets_in(spec.env)
-    if spec.wanted.secret_env_file is None:
+    path = spec.wanted.secret_env_file
+    if path is None:
         return known
     from holdfast.env_file import read_secret_env_file
 
     try:
-        return [*known, *read_secret_env_file(spec.wanted.secret_env_file).values()]
-    except HoldfastError:
+        kept = read_secret_env_file(path).values()
+        has_changed = os.stat(path).st_ctime > seconds_of(spec.created_at)
+    except (HoldfastError, OSError):
         return None
+    return None if has_changed else [*known, *kept]
 
 
 def _read(path: str) -> tuple[bytes, bool] | None:
