@@ -7,7 +7,6 @@ any time: that is raised as OutputLost and ends the command quietly.
 from __future__ import annotations
 
 import errno
-import io
 import os
 import sys
 
@@ -36,18 +35,8 @@ def prepare() -> None:
             os.fstat(fd)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
-    if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
-        _take_whole_writes()
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
-
-
-def _take_whole_writes() -> None:
-    """With PYTHONUNBUFFERED, Python does not look how much of a write was taken: a full disk, or a
-    limit, would cut the output off unnoticed."""
-    encoding = sys.stdout.encoding
-    raw: Any = sys.stdout.detach()  # type: ignore[union-attr]
-    sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), encoding, write_through=True)
 
 
 def say(text: str) -> None:
@@ -172,7 +161,5 @@ def _write(text: str) -> None:
     if sys.stdout is not None:
         try:
             sys.stdout.write(text)
-            if getattr(sys.stdout, "write_through", False):  # PYTHONUNBUFFERED: nothing is kept
-                sys.stdout.flush()
         except OSError as error:
             raise OutputLost(error) from error
