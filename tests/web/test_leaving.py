@@ -7,9 +7,11 @@ import contextlib
 import functools
 import json
 import signal
+import socket
 import subprocess
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import anyio
 import httpx
@@ -86,9 +88,16 @@ def test_it_serves_without_a_stdout(tmp_path):
     argv = CommandLine().argv("serve", "--socket", str(path))
     process = subprocess.Popen(["sh", "-c", 'exec "$@" >&-', "sh", *argv], stderr=subprocess.PIPE)
     transport = httpx.HTTPTransport(uds=str(path))
-    eventually(lambda: path.is_socket() or process.poll() is not None)
+    eventually(lambda: _is_listened_at(path), ignoring=(FileNotFoundError, ConnectionRefusedError))
     with httpx.Client(transport=transport, base_url="http://localhost", timeout=60) as client:
         assert client.get("/").status_code == 200
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
     assert process.returncode == 0
+
+
+def _is_listened_at(path: Path) -> bool:
+    """A socket has its name a moment before somebody listens."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.connect(str(path))
+    return True
