@@ -188,6 +188,18 @@ def test_a_full_disk_behind_stdout_is_said(holdfast):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("words", [("logs", "x"), ("logs", "-f", "x"), ("--json", "status", "x")])
+def test_output_that_is_cut_off_is_said_where_python_does_not_buffer(holdfast, tmp_path, words):
+    holdfast("run", "-F", "-n", "x", "sh", "-c", "yes | head -c 20000", expect=0)
+    command = shlex.join(holdfast.argv(*words))
+    limit = "ulimit -f 1"  # of 1024 bytes, or 512
+    done = run_in_shell(f"{limit}; PYTHONUNBUFFERED=1 {command} >{tmp_path}/out; echo $?")
+    assert done.stdout.split() == ["1"]
+    assert "File too large" in done.stderr
+    whole = run_in_shell(f"PYTHONUNBUFFERED=1 {shlex.join(holdfast.argv('logs', 'x'))} | wc -c")
+    assert whole.stdout.split() == ["20000"]
+
+
 def test_a_reader_that_left_is_quiet(holdfast):
     commands = shlex.join(holdfast.argv("completion", "bash"))
     done = run_in_shell(f"{commands} | true; echo ${{PIPESTATUS[0]}}")

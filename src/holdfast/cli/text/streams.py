@@ -7,6 +7,7 @@ any time: that is raised as OutputLost and ends the command quietly.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 
@@ -80,6 +81,10 @@ def say_bytes(parts: Iterable[bytes]) -> None:
         return
     try:
         sys.stdout.flush()
+        if (unbuffered := _unbuffered()) is not None:
+            for part in parts:
+                _write_whole(unbuffered, part)
+            return
         for part in parts:
             sys.stdout.buffer.write(part)
         sys.stdout.buffer.flush()
@@ -158,8 +163,31 @@ def abandon_output() -> None:
 
 
 def _write(text: str) -> None:
-    if sys.stdout is not None:
+    stdout = sys.stdout
+    if stdout is not None:
         try:
-            sys.stdout.write(text)
+            if (unbuffered := _unbuffered()) is not None:
+                _write_whole(unbuffered, text.encode(stdout.encoding, stdout.errors or "strict"))
+            else:
+                stdout.write(text)
         except OSError as error:
             raise OutputLost(error) from error
+
+
+def _unbuffered() -> io.RawIOBase | None:
+    """stdout with PYTHONUNBUFFERED, as containers often have it.
+
+    Python does not look there how much of a write was taken: a full disk, or a limit, would cut
+    the output off unnoticed.
+    """
+    buffer: object = getattr(sys.stdout, "buffer", None)
+    return buffer if isinstance(buffer, io.RawIOBase) else None
+
+
+def _write_whole(unbuffered: io.RawIOBase, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        taken = unbuffered.write(left)
+        if taken is None:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        left = left[taken:]
