@@ -12,6 +12,7 @@ import pytest
 from holdfast.manage.info import examine_run
 from holdfast.manage.overview import Overview
 from holdfast.manage.reading.digests import Digests
+from holdfast.manage.selection import Selection
 from holdfast.manage.words.views import NO_FIGURES, row_of
 from holdfast.run.facts import State
 from tests.support.recovering import kill_shim
@@ -158,3 +159,21 @@ def test_a_list_of_few_keeps_nothing_and_of_many_does(home, monkeypatch):
     monkeypatch.setattr("holdfast.manage.overview._MANY", 1)
     assert [info.name for info in Overview(home)] == ["one"]
     assert os.path.exists(home.digests_path)
+
+
+def test_a_list_of_the_first_few_keeps_what_it_read_and_forgets_no_other(
+    home, holdfast, monkeypatch
+):
+    monkeypatch.setattr("holdfast.manage.overview._MANY", 1)
+    holdfast("run", "-n", "two", "--tag", "two", "sleep", "600", expect=0)
+    loaded_shim("two")
+    wait_for("two", lambda info: info.workload_resolution)
+
+    def stored():
+        return set(json.loads(Path(home.digests_path).read_text())["runs"])
+
+    both = {run_of(name).directory.id for name in ("one", "two")}
+    eventually(lambda: [*Overview(home, limit=1)] and stored() == both, ignoring=(OSError,))
+    holdfast("adjust", "two", "--timeout", "2h", expect=0)
+    assert [info.name for info in Overview(home, Selection(tags={"two": None}))] == ["two"]
+    assert stored() == both

@@ -60,7 +60,7 @@ class Digests:
     """Of one home, for one list."""
 
     def __init__(self, home: Home) -> None:
-        self._path = home.digests_path
+        self._home = home
         place = this_host.place()
         self._head: Json = {
             "version": _VERSION,
@@ -92,18 +92,24 @@ class Digests:
         return info, view
 
     def stored_after(self, found: Iterator[RunInfo]) -> Iterator[RunInfo]:
-        """The same runs; what is known of them by then is written for the next list."""
-        yield from found
-        if self._fresh * _STALE_SHARE > len(self._kept):
-            try:
-                atomic_write(self._path, encode(self._document()), sync=False)
-            except (OSError, ValueError):  # a read-only home, or a full disk: the next list reads
-                pass
+        """The same runs; what is known of them by then is written for the next list.
+
+        Also when the reader has enough before their end: it asked for the first few.
+        """
+        try:
+            yield from found
+        finally:
+            if self._fresh * _STALE_SHARE > len(self._kept):
+                try:
+                    atomic_write(self._home.digests_path, encode(self._document()), sync=False)
+                except (OSError, *_WRONG):  # a read-only home, or a full disk: the next reads
+                    pass
 
     def _read(self) -> dict[str, Json]:
         try:
             # Not followed, and not waited for, whatever lies there.
-            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+            fd = os.open(self._home.digests_path, flags)
             with open(fd, "rb", buffering=0) as file:
                 is_ours = os.fstat(fd).st_uid == os.geteuid()
                 document = read_json(str(file.readall() or b"", "utf-8")) if is_ours else {}
@@ -117,12 +123,14 @@ class Digests:
         return runs
 
     def _document(self) -> Json:
-        """With the options that these runs have, and no others."""
-        used = sorted({known["wanted"] for known in self._kept.values()})
-        places = {before: place for place, before in enumerate(used)}
+        """Of active runs, those that this list did not look at too, with the options they have."""
+        active = set(self._home.run_ids(active=True))
+        before = {run_id: self._known[run_id] for run_id in active & self._known.keys()}
+        told = {**before, **self._kept}
+        used = sorted({known["wanted"] for known in told.values()})
+        places = {at: place for place, at in enumerate(used)}
         runs = {
-            run_id: {**known, "wanted": places[known["wanted"]]}
-            for run_id, known in self._kept.items()
+            run_id: {**known, "wanted": places[known["wanted"]]} for run_id, known in told.items()
         }
         return {**self._head, "wanted": [self._wanted[place] for place in used], "runs": runs}
 
