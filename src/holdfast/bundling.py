@@ -67,6 +67,10 @@ OF_THE_SHIM = {
     "holdfast.shim.observer": (),
     "holdfast.shim.succession": (),
     "holdfast.shim.ending": (),
+    "holdfast.shim.requests": (),
+    "holdfast.shim.stopping": ("holdfast.run.signal_log",),
+    "holdfast.shim.rescue.neighbours": (),
+    "holdfast.shim.run_sampling": (),
 }
 
 
