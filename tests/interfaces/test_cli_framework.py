@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import shlex
 import signal
 import subprocess
 import sys
+import termios
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ from holdfast.cli import COMMANDS, available
 from holdfast.cli.arguments.parser import Parser
 from holdfast.cli.text import streams
 from holdfast.errors import Bug, WrongUse
+from tests.support.waiting import eventually
 
 ODD_WORDS = [
     "\udcff",
@@ -198,6 +202,31 @@ def test_output_that_is_cut_off_is_said_where_python_does_not_buffer(holdfast, t
     assert "File too large" in done.stderr
     whole = run_in_shell(f"PYTHONUNBUFFERED=1 {shlex.join(holdfast.argv('logs', 'x'))} | wc -c")
     assert whole.stdout.split() == ["20000"]
+
+
+@pytest.mark.parametrize("buffers", ["", "1"], ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize("words", [("logs", "x"), ("logs", "--json", "x")])
+def test_a_stdout_that_does_not_wait_loses_nothing(holdfast, words, buffers, monkeypatch):
+    """Whoever shares it may have set O_NONBLOCK, and a reader may be slow."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", buffers)
+    holdfast("run", "-F", "-n", "x", "sh", "-c", "yes | head -c 30000", expect=0)
+    wanted = holdfast(*words, expect=0).raw
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    room = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    os.set_blocking(writer, False)
+    process = subprocess.Popen(holdfast.argv(*words), stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    waiting = array("i", [0])
+
+    def is_full():  # a line that does not fit is not begun
+        fcntl.ioctl(reader, termios.FIONREAD, waiting)
+        return waiting[0] > room - 512
+
+    eventually(is_full)
+    with open(reader, "rb") as pipe:
+        assert pipe.read() == wanted
+    assert process.communicate(timeout=60)[1] == b""
+    assert process.returncode == 0
 
 
 def test_a_reader_that_left_is_quiet(holdfast):

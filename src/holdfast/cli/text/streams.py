@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
+_never_waits = False  # stdout
+
 
 class OutputLost(Exception):
     """stdout can't be written to. `is_quiet`: the reader closed it, which is no error."""
@@ -36,6 +38,8 @@ def prepare() -> None:
             os.fstat(fd)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
+    global _never_waits
+    _never_waits = not os.get_blocking(1)  # whoever shares it may need that: it stays so
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
 
@@ -175,19 +179,27 @@ def _write(text: str) -> None:
 
 
 def _unbuffered() -> io.RawIOBase | None:
-    """stdout with PYTHONUNBUFFERED, as containers often have it.
+    """stdout where Python does not look how much of a write was taken, or gives up the rest.
 
-    Python does not look there how much of a write was taken: a full disk, or a limit, would cut
-    the output off unnoticed.
+    With PYTHONUNBUFFERED, as containers often have it, a full disk or a limit would cut the output
+    off unnoticed; where another program has set O_NONBLOCK, a reader that is slower than we are.
     """
     buffer: object = getattr(sys.stdout, "buffer", None)
-    return buffer if isinstance(buffer, io.RawIOBase) else None
+    if isinstance(buffer, io.RawIOBase):
+        return buffer
+    if _never_waits and isinstance(buffer, io.BufferedWriter):
+        raw: io.RawIOBase = buffer.raw
+        return raw
+    return None
 
 
 def _write_whole(unbuffered: io.RawIOBase, data: bytes) -> None:
     left = memoryview(data)
     while left:
         taken = unbuffered.write(left)
-        if taken is None:
-            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-        left = left[taken:]
+        if taken is None:  # it is full, and does not wait
+            import select
+
+            select.select((), (unbuffered,), ())
+        else:
+            left = left[taken:]
