@@ -57,6 +57,11 @@ def read_token(path: str) -> str:
     if len(token) < FEWEST_CHARACTERS or not all("!" <= one <= "~" for one in token):
         raise WrongUse(
             f"{path} has no token: {FEWEST_CHARACTERS} or more printable characters, no spaces",
-            hint=f"(umask 077; head -c 24 /dev/urandom | base64 > {path})",
+            hint=how_to_make(path),
         )
     return token
+
+
+def how_to_make(path: str) -> str:
+    """A file with a token."""
+    return f"(umask 077; head -c 24 /dev/urandom | base64 > {path})"

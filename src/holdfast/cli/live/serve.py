@@ -130,12 +130,15 @@ def _port(text: str, option: str) -> int:
 
 def _settings(args: Namespace, home: Home, host: str) -> ServeSettings:
     from holdfast.web.settings import ServeSettings
-    from holdfast.web.token import own_token, read_token
+    from holdfast.web.token import how_to_make, own_token, read_token
 
     try:
         token = own_token(home) if args.token_file is None else read_token(args.token_file)
     except OSError as error:
-        raise Unavailable(f"{error.filename}: {error.strerror}") from None
+        why = f"{error.filename}: {error.strerror}"
+        if isinstance(error, FileNotFoundError) and args.token_file is not None:
+            raise WrongUse(why, hint=how_to_make(args.token_file)) from None
+        raise Unavailable(why) from None
     usual = ServeSettings(home.path, token)
     own = {f"[{host}]" if ":" in host else host.lower()} if host else set()
     return usual.replace(
