@@ -52,6 +52,7 @@ def test_the_reasons_fit_each_state(runs):
     info = run_of("a").info()
     unknown = refusals(info.replace(state=State.UNKNOWN, outcome=None))
     assert (unknown["rerun"], unknown["recover"], unknown["stop"]) == ("", "", "")
+    assert unknown["remove"].startswith("what is alive of a is not known: `holdfast rm --force ")
     stopping = refusals(info.replace(state=State.STOPPING, outcome=None))
     assert stopping["pause"] == "a is being stopped"
     assert stopping["rerun"] == "a is stopping: stop it first"

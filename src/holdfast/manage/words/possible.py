@@ -114,7 +114,10 @@ def _recover(info: RunInfo) -> str:
 
 
 def _remove(info: RunInfo) -> str:
-    return f"{_name(info)} is {info.state}: stop it first" if info.is_active else ""
+    name = _name(info)
+    if info.state is State.UNKNOWN:
+        return f"what is alive of {name} is not known: `holdfast rm --force {info.id}` goes on"
+    return f"{name} is {info.state}: stop it first" if info.is_active else ""
 
 
 def _token(info: RunInfo) -> str:
