@@ -24,7 +24,8 @@ def _script(place: Stage, python: str, source: Path, name: str) -> str:
         subprocess.run([python, "-m", "holdfast.bundling"], env=environment, check=True)
     script = place.directory / name
     path = f"import sys; sys.path.insert(0, {str(source)!r})"
-    script.write_text(f"#!{python}\n{path}\nfrom holdfast.cli import program\nprogram()\n")
+    begin = "from holdfast import cli; getattr(cli, 'program', cli.main)()"  # earlier: only `main`
+    script.write_text(f"#!{python}\n{path}\n{begin}\n")
     script.chmod(0o755)
     return str(script)
 
