@@ -6,7 +6,8 @@ there; `python -m holdfast.bundling` makes it too, for packages that their users
 Modules are in groups. A group is loaded as a whole when its key is asked for, in the order in which
 imports would have finished its modules. The code is without what only people and tools read:
 docstrings, annotations of functions and variables, and what is for type checkers. Those of classes
-stay: of a record they are its fields.
+stay: of a record they are its fields. Tables of lines, a tenth of what a shim has loaded, are in a
+piece of their own: `tracebacks.py` reads it when something failed.
 """
 
 from __future__ import annotations
@@ -18,18 +19,21 @@ import os
 import sys
 
 from holdfast import importing
+from holdfast.tracebacks import line_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _frozen_importlib import ModuleSpec
     from collections.abc import Mapping
-    from types import ModuleType
+    from types import CodeType, ModuleType
 
-    from holdfast.importing import Bundled, Places
+    from holdfast.importing import Bundled, Lines, Places
 
     Groups = dict[str, list[tuple[str, bool]]]
 
 _MOST_BYTES = 100_000  # malloc maps what is larger than 128 kB
+# Of a table of lines: up to eight instructions of which nothing is known, by their number less one.
+_NO_LINES = 0x80 | 15 << 3
 
 # Key: what is loaded with it, beyond what it imports, since it is needed next. What is a key itself
 # is asked for before the others.
@@ -44,14 +48,13 @@ OF_A_STATUS = {
     "holdfast.cli.status": (),
 }
 OF_BOTH = {
-    "holdfast.cli.run": (
-        "holdfast.manage.starting.launch",
+    "holdfast.manage.starting.launch": (
         "holdfast.process.identity",
         "holdfast.run.directory",
-        "holdfast.manage.runs",
     ),
 }
 OF_THE_LAUNCHER = {
+    "holdfast.cli.run": (),
     "holdfast.agents.recognition": ("holdfast.agents.recognition_table", "holdfast.agents.places"),
     "holdfast.manage.removal.retention_due": (
         "holdfast.cli.text.start_text",
@@ -94,16 +97,22 @@ def main(stamp: str | None = None) -> None:
 def make_bundle() -> bytes:
     """The bytes of a bundle of the sources as they are now."""
     stamp = os.urandom(importing.STAMP_BYTES)
-    places: dict[str, Places] = {}
     whole: list[bytes] = []
     offset = importing.INDEX_BYTES
+
+    def put(data: bytes) -> tuple[int, int]:
+        nonlocal offset
+        whole.append(stamp + data)
+        offset += len(whole[-1])
+        return offset - len(whole[-1]), len(whole[-1])
+
+    lines = _Lines()
+    places: dict[str, Places] = {}
     for key, modules in _groups().items():
-        places[key] = (_asked_before(key), [])
-        for data in _pieces([_bundled(*module) for module in modules]):
-            places[key][1].append((offset, len(stamp + data)))
-            offset += len(stamp + data)
-            whole.append(stamp + data)
-    index = importing.BUNDLE_HEAD + marshal.dumps((importing.ROOT, stamp, places))
+        group = [_bundled(*module, lines) for module in modules]
+        places[key] = (_asked_before(key), list(map(put, _pieces(group))))
+    known = put(marshal.dumps(lines.tables))
+    index = importing.BUNDLE_HEAD + marshal.dumps((importing.ROOT, stamp, places, known))
     assert len(index) <= importing.INDEX_BYTES
     return index.ljust(importing.INDEX_BYTES, b"\0") + b"".join(whole)
 
@@ -180,14 +189,39 @@ class _Recorder:
         return spec
 
 
-def _bundled(name: str, is_package: bool) -> Bundled:
+def _bundled(name: str, is_package: bool, lines: _Lines) -> Bundled:
     path = importing.source_of(name, is_package)
     with open(path, "rb") as file:
         made = importing.stamp_of(os.fstat(file.fileno()))
         tree = _Stripping().visit(ast.parse(file.read(), path))
     flags = __future__.annotations.compiler_flag
     code = compile(ast.fix_missing_locations(tree), path, "exec", flags, dont_inherit=True)
-    return name, is_package, made, code
+    return name, is_package, made, lines.take_from(code)
+
+
+class _Lines:
+    """Takes the tables of lines out of code."""
+
+    def __init__(self) -> None:
+        self.tables: Lines = {}
+        self._empty: dict[int, bytes] = {}  # one object for each length: a piece has it once
+
+    def take_from(self, code: CodeType) -> CodeType:
+        """The same code without them; and functions are called by their short names."""
+        key, table = line_key(code), code.co_linetable
+        if self.tables.setdefault(key, table) != table:
+            self.tables[key] = None
+        inner = [
+            self.take_from(one) if isinstance(one, type(code)) else one for one in code.co_consts
+        ]
+        count = key[3]
+        empty = self._empty.setdefault(count, _table_without_lines(count))
+        return code.replace(co_consts=tuple(inner), co_linetable=empty, co_qualname=code.co_name)
+
+
+def _table_without_lines(instructions: int) -> bytes:
+    whole, rest = divmod(instructions, 8)
+    return bytes([_NO_LINES | 7] * whole + [_NO_LINES | rest - 1] * bool(rest))
 
 
 class _Stripping(ast.NodeTransformer):

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     Bundled = tuple[str, bool, int, CodeType]
     # Of a group: what is asked for before it, and where its pieces are.
     Places = tuple[tuple[str, ...], list[tuple[int, int]]]
+    # By path, name, first line and number of instructions; None: of two such, nobody knows which.
+    Lines = dict[tuple[str, str, int, int], bytes | None]
 
 _PACKAGE = __name__.partition(".")[0]
 ROOT = __file__.rpartition("/")[0]
@@ -35,7 +37,7 @@ _UNCHECKED = MAGIC_NUMBER + b"\0\0\0\0"  # flags: by time and size, not by a has
 _TYPED = (f"{_PACKAGE}.options", f"{_PACKAGE}.run.spec")
 
 BUNDLE = f"{ROOT}/__pycache__/start.{sys.implementation.cache_tag}.bundle"
-BUNDLE_HEAD = MAGIC_NUMBER + b"HFB1"
+BUNDLE_HEAD = MAGIC_NUMBER + b"HFB2"
 # Of the standard library, what starts, shims and lists load that may be a file of its own.
 _EXTENSIONS = ("_ctypes", "_heapq", "_json", "_sha256", "_socket", "fcntl", "resource", "select")
 _EXTENSIONS_PATH = "{}/{}/python{}.{}/lib-dynload".format(
@@ -244,6 +246,27 @@ def _run(name: str, is_package: bool, code: "CodeType") -> None:
         _strip_module(module)
 
 
+def bundled_lines() -> "Lines":
+    """The tables of lines that bundled code lacks; none: the bundle is not the one in use."""
+    index = _contents(BUNDLE, INDEX_BYTES)
+    try:
+        _, stamp, _, (offset, length) = loads(memoryview(index)[len(BUNDLE_HEAD) :])
+        data = _contents(BUNDLE, length, offset)
+        if stamp != _stamp or data[:STAMP_BYTES] != _stamp:
+            return {}
+        tables: Lines = loads(memoryview(data)[STAMP_BYTES:])
+    except (ValueError, EOFError, TypeError):
+        return {}
+    return tables
+
+
+def _is_traced() -> bool:
+    """Whether a debugger or a measure of coverage wants to see lines."""
+    monitoring = getattr(sys, "monitoring", None)  # Python 3.12 and later
+    has_tool = monitoring is not None and any(map(monitoring.get_tool, range(6)))
+    return sys.gettrace() is not None or has_tool
+
+
 def _open_bundle() -> None:
     """The index of the bundle, if it is one for this interpreter and this place."""
     global _lacks_bundle, _stamp
@@ -251,7 +274,7 @@ def _open_bundle() -> None:
     try:
         if index[: len(BUNDLE_HEAD)] != BUNDLE_HEAD:
             raise ValueError("no bundle")
-        root, stamp, found = loads(memoryview(index)[len(BUNDLE_HEAD) :])
+        root, stamp, found, _ = loads(memoryview(index)[len(BUNDLE_HEAD) :])
     except (ValueError, EOFError, TypeError):
         _lacks_bundle = True
         return
@@ -264,7 +287,8 @@ def _install() -> None:
     is_usual = sys.pycache_prefix is None and not sys.flags.optimize
     if is_usual and sys.implementation.cache_tag is not None:
         sys.meta_path.insert(0, CompiledFinder)
-        _open_bundle()
+        if not _is_traced():
+            _open_bundle()
 
 
 _install()

@@ -58,6 +58,36 @@ print(json.dumps({
 """
 
 
+# What a failure in code of the bundle is told as. Words: what becomes of the bundle before.
+FAIL = """
+import os, sys
+import holdfast.importing
+import holdfast.manage.starting.launch
+from holdfast.errors import HoldfastError
+from holdfast.process.identity import ProcessIdentity
+from holdfast.run.directory import RunDirectory
+from holdfast.tracebacks import traceback_text
+
+def deep(calls):
+    if calls:
+        return deep(calls - 1)
+    try:
+        ProcessIdentity.parse("bad")
+    except HoldfastError as error:
+        RunDirectory.at(None)
+
+try:
+    deep(900)
+except Exception as error:
+    if "gone" in sys.argv:
+        os.unlink(holdfast.importing.BUNDLE)
+    if "other" in sys.argv:
+        import holdfast.bundling
+        holdfast.bundling.main()
+    print(bool(holdfast.importing.groups), traceback_text(error))
+"""
+
+
 @pytest.fixture(scope="module")
 def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A package with its bundle."""
@@ -154,6 +184,37 @@ def test_a_bundle_that_is_not_whole_is_passed_over(package):
         shown = _shown(package)
         assert shown["lacks"]
         assert shown["bundled"] == []
+
+
+def _told(root: Path, *words: str) -> list[str]:
+    lines = _python(root, "-c", FAIL, *words).stdout.splitlines()
+    return [line for line in lines if set(line.strip()) - set("~^")]
+
+
+def test_a_failure_in_bundled_code_is_told_with_its_lines(package):
+    told = _told(package)
+    assert told[0].startswith("True")
+    assert any("identity.py" in line and ", in parse" in line for line in told)
+    _bundle(package).unlink()
+    without = _told(package)
+    assert without[0].startswith("False")
+    assert told[1:] == without[1:]
+
+
+@pytest.mark.parametrize("what", ["gone", "other"])
+def test_lines_of_a_bundle_that_is_not_the_one_in_use_are_not_told(package, what):
+    told = _told(package, what)
+    ours = [line for line in told if "identity.py" in line]
+    assert ours
+    assert all("line -1," in line or "line None," in line for line in ours)
+    assert "during handling of the above exception" in "\n".join(told).lower()
+
+
+def test_who_traces_lines_sees_them(package):
+    show = "import holdfast.cli, holdfast.importing as i; print(bool(i.groups), i.lacks_bundle())"
+    trace = f"import sys; sys.settrace(lambda *_: None); {show}"
+    assert _python(package, "-c", show).stdout == "True False\n"
+    assert _python(package, "-c", trace).stdout == "False False\n"
 
 
 def test_a_package_that_was_moved_has_no_use_for_its_bundle(bundled, tmp_path):

@@ -210,9 +210,22 @@ def _take_leading_options(words: list[str], asked: Asked) -> list[str]:
 
 
 def _run_command(verb: str, words: list[str], asked: Asked) -> int:
+    gc.disable()  # imports make no garbage, and collecting would double their time
+    if verb != "run":
+        return _read_and_run(verb, words, asked)
+    from holdfast.manage.starting.launch import discard_preforked_shim, prefork_shim
+
+    # Safe with one thread. What is loaded after it, each of the two loads while the other does.
+    prefork_shim()
+    try:
+        return _read_and_run(verb, words, asked)
+    finally:
+        discard_preforked_shim()  # the words were wrong, or it was not needed
+
+
+def _read_and_run(verb: str, words: list[str], asked: Asked) -> int:
     before = asked.json
     asked.json = before or "--json" in words  # until the command's own words are known
-    gc.disable()  # imports make no garbage, and collecting would double their time
     module = command_module(verb)
     asked.json = before
     args = read_quickly(verb, module.add_arguments, words, asked)
@@ -334,9 +347,9 @@ def tell_error(error: HoldfastError, asked: "Asked | Namespace", line: "int | No
         if error.hint:
             streams.complain(f"  hint: {printable(error.hint)}")
     if asked.verbose and isinstance(error, Bug):
-        import traceback
+        from holdfast.tracebacks import traceback_text
 
-        streams.complain("".join(traceback.format_exception(error.__cause__)).rstrip())
+        streams.complain(traceback_text(error.__cause__ or error).rstrip())
 
 
 def _render(error: HoldfastError, asked: Asked) -> int:

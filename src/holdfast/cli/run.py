@@ -12,6 +12,8 @@ from holdfast import importing
 from holdfast.cli.arguments.run_options import read_options
 from holdfast.cli.text import streams
 from holdfast.errors import Refused
+from holdfast.manage.runs import Runs
+from holdfast.manage.starting.launch import discard_preforked_shim
 from holdfast.options import OPTIONS
 
 TYPE_CHECKING = False
@@ -64,17 +66,14 @@ def run(args: Namespace) -> int:
     if args.batch is not None:
         from holdfast.cli.text.batch_text import run_batch
 
+        discard_preforked_shim()
         return run_batch(args)
     if args.foreground:
         from holdfast.cli.foreground import hold_signals
 
         hold_signals()
-    # Before the fork: what is loaded after it writes to pages that are shared, and copies them.
-    from holdfast.manage.runs import Runs
-    from holdfast.manage.starting.launch import discard_preforked_shim, prefork_shim
-
-    if args.on is None:
-        prefork_shim()  # safe with one thread; saves the start of an interpreter
+    if args.on is not None:
+        discard_preforked_shim()
     options = read_options(args)
     started = Runs(notice=streams.notices(args.quiet)).start(args.command, **options)
     if args.foreground:

@@ -15,10 +15,11 @@ def leave_note(run_path: str, error: BaseException) -> None:
     """Write down what this process fails of. It must not fail once more."""
     try:
         import time
-        import traceback
+
+        from holdfast.tracebacks import traceback_text
 
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        told = "".join(traceback.format_exception(error))
+        told = traceback_text(error)
         text = f"{at} shim {os.getpid()} failed\n{told}".encode(errors="backslashreplace")
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         fd = os.open(_path(run_path), flags, 0o600)
