@@ -62,7 +62,7 @@ OF_THE_LAUNCHER = {
     ),
 }
 OF_THE_SHIM = {
-    "holdfast.shim.main": (),
+    "holdfast.shim.main": ("holdfast.run.event_log",),
     "holdfast.process.tree": (),
     "holdfast.shim.attempt": (),
     "holdfast.shim.supervisor": ("holdfast.process.tree", "holdfast.shim.attempt"),

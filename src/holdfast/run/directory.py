@@ -20,7 +20,6 @@ from holdfast.run.atomic_files import (
     remove_file,
 )
 from holdfast.run.checked_json import damaged
-from holdfast.run.event_log import EventLog, EventsRead, read_events
 from holdfast.run.home import Home
 from holdfast.run.locks import HeldLock, lock_is_held, take_lock, wait_for_lock
 from holdfast.run.names import is_id
@@ -30,6 +29,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Self
+
+    from holdfast.run.event_log import EventLog, EventsRead
 
 
 class RunDirectory:
@@ -107,6 +108,8 @@ class RunDirectory:
         self, offset: int = 0, next_seq: int = 1, *, members: bool = True
     ) -> EventsRead:
         """The whole events from a byte on, as `EventsRead.offset` and `next_seq` told it."""
+        from holdfast.run.event_log import read_events
+
         return read_events(self.events_path, offset, next_seq, members=members)
 
     def first_kept_byte(self, path: str | None = None) -> int:
@@ -149,6 +152,8 @@ class RunDirectory:
         self, lock: HeldLock, *, published: Callable[[bytes], None] | None = None
     ) -> EventLog:
         """The log, for the holder of the lock. DamagedRecord when it can't be gone on with."""
+        from holdfast.run.event_log import EventLog
+
         return EventLog(self.events_path, lock, published=published)
 
     def append_signal(self, document: dict[str, Any]) -> None:
