@@ -38,6 +38,20 @@ def test_a_start_without_descriptors_says_so_and_leaves_no_empty_name(holdfast, 
         assert ended("a").outcome in ("succeeded", "never_started")
 
 
+@pytest.mark.parametrize("most", range(5, 10))
+def test_a_foreground_start_without_descriptors_has_the_code_of_one(holdfast, most):
+    """Also where not even the shim could be forked ahead: 6 would be the command's own."""
+    done = subprocess.run(
+        holdfast.argv("run", "-F", "true"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most)),
+    )
+    assert done.returncode == 125
+    assert "Too many open files" in done.stderr
+
+
 def test_a_claim_that_nothing_was_made_of_is_forgotten(tmp_path):
     home = Home(str(tmp_path))
     home.prepare()

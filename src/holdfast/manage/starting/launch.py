@@ -59,26 +59,34 @@ def preload_shims() -> None:
 def prefork_shim() -> None:
     """The same, and a shim is forked now: it loads its modules while the start is prepared.
 
-    It ends when it gets no job: a launcher that gives up or dies leaves nothing.
+    It ends when it gets no job: a launcher that gives up or dies leaves nothing. Where it can't be
+    made now, the start says why when it tries again.
     """
     global _preforked
     allow_fork()
     from holdfast.process import identity  # noqa: F401 - both need these, and load them once
     from holdfast.run import directory  # noqa: F401
 
-    job_read, job_write = os.pipe2(os.O_CLOEXEC)
-    ready_read, ready_write = os.pipe2(os.O_CLOEXEC)
+    ends: list[int] = []
 
     def job() -> Sequence[str]:
-        os.close(job_write)
+        os.close(ends[1])
         from holdfast.shim.main import load_ahead
 
-        load_ahead(job_read)
-        with open(job_read, "rb") as pipe:
+        load_ahead(ends[0])
+        with open(ends[0], "rb") as pipe:
             words: list[str] = read_json(pipe.read().decode() or "[]")
         return words
 
-    pid = _fork_shim(job, ready_write)
+    try:
+        ends += os.pipe2(os.O_CLOEXEC)
+        ends += os.pipe2(os.O_CLOEXEC)
+        pid = _fork_shim(job, ends[3])
+    except OSError:
+        for fd in ends:
+            os.close(fd)
+        return
+    job_read, job_write, ready_read, ready_write = ends
     os.close(job_read)
     os.close(ready_write)
     _preforked = (pid, job_write, ready_read)
