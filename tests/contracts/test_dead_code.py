@@ -27,6 +27,7 @@ ALIVE = {
     "holdfast.bundling._Stripping.visit_arg": "called by `ast`",
     "holdfast.bundling._Stripping.visit_ImportFrom": "called by `ast`",
     "holdfast.bundling._Stripping.visit_If": "called by `ast`",
+    "holdfast.cli.arguments.parser.Parser.print_help": "called by argparse",
     "holdfast.fleet.library.find": "by name: manage/starting/elsewhere.py",
     "holdfast.fleet.library.open_fleet": "by name: manage/starting/elsewhere.py",
     "holdfast.fleet.library.wait_steps": "by name: manage/starting/elsewhere.py",

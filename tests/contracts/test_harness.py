@@ -37,7 +37,11 @@ def test_left_processes_are_found_and_ended_also_after_setsid(monkeypatch):
     with subprocess.Popen([sys.executable, "-c", FORK_AND_WAIT], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         parent.stdout.readline()
-        assert len(processes.left_after(0)) == 2
+        left = {process.pid: process for process in processes.left_after(0)}
+        assert len(left) == 2
+        assert f" s old, below {os.getpid()} (" in left.pop(parent.pid).how
+        (child,) = left.values()
+        assert f" s old, below {parent.pid} ({sys.executable} -c " in child.how
         processes.end()
         assert processes.left() == []
 

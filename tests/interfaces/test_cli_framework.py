@@ -204,29 +204,78 @@ def test_output_that_is_cut_off_is_said_where_python_does_not_buffer(holdfast, t
     assert whole.stdout.split() == ["20000"]
 
 
+def test_help_that_is_cut_off_is_said_too(holdfast):
+    for words in (("--help",), ("run", "--help")):
+        command = shlex.join(holdfast.argv(*words))
+        done = run_in_shell(f"PYTHONUNBUFFERED=1 {command} >/dev/full; echo $?")
+        assert done.stdout.split() == ["1"]
+        assert "No space left" in done.stderr
+
+
+class SlowPipe:
+    """A pipe of 4 KiB, which is read when the test says so."""
+
+    def __init__(self) -> None:
+        self.reader, self.writer = os.pipe2(os.O_CLOEXEC)
+        self._room = fcntl.fcntl(self.writer, fcntl.F_SETPIPE_SZ, 4096)
+        self._waiting = array("i", [0])
+
+    def is_full(self) -> bool:
+        fcntl.ioctl(self.reader, termios.FIONREAD, self._waiting)
+        return self._waiting[0] > self._room - 512  # a line that does not fit is not begun
+
+    def rest(self) -> bytes:
+        os.close(self.writer)
+        with open(self.reader, "rb") as pipe:
+            return pipe.read()
+
+
 @pytest.mark.parametrize("buffers", ["", "1"], ids=["buffered", "unbuffered"])
-@pytest.mark.parametrize("words", [("logs", "x"), ("logs", "--json", "x")])
-def test_a_stdout_that_does_not_wait_loses_nothing(holdfast, words, buffers, monkeypatch):
-    """Whoever shares it may have set O_NONBLOCK, and a reader may be slow."""
+@pytest.mark.parametrize("words", [("logs", "x"), ("logs", "-f", "x"), ("logs", "--json", "x")])
+@pytest.mark.parametrize("is_set_later", [False, True], ids=["before", "later"])
+def test_a_stdout_that_does_not_wait_loses_nothing(
+    holdfast, words, buffers, is_set_later, monkeypatch
+):
+    """Whoever shares it may set O_NONBLOCK, at any time, and a reader may be slow."""
     monkeypatch.setenv("PYTHONUNBUFFERED", buffers)
     holdfast("run", "-F", "-n", "x", "sh", "-c", "yes | head -c 30000", expect=0)
     wanted = holdfast(*words, expect=0).raw
-    reader, writer = os.pipe2(os.O_CLOEXEC)
-    room = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
-    os.set_blocking(writer, False)
-    process = subprocess.Popen(holdfast.argv(*words), stdout=writer, stderr=subprocess.PIPE)
-    os.close(writer)
-    waiting = array("i", [0])
-
-    def is_full():  # a line that does not fit is not begun
-        fcntl.ioctl(reader, termios.FIONREAD, waiting)
-        return waiting[0] > room - 512
-
-    eventually(is_full)
-    with open(reader, "rb") as pipe:
-        assert pipe.read() == wanted
+    pipe = SlowPipe()
+    os.set_blocking(pipe.writer, is_set_later)
+    process = subprocess.Popen(holdfast.argv(*words), stdout=pipe.writer, stderr=subprocess.PIPE)
+    eventually(pipe.is_full)
+    os.set_blocking(pipe.writer, False)
+    first = os.read(pipe.reader, 4096)
+    eventually(pipe.is_full)
+    assert first + pipe.rest() == wanted
     assert process.communicate(timeout=60)[1] == b""
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize("buffers", ["", "1"], ids=["buffered", "unbuffered"])
+def test_ctrl_c_ends_the_wait_for_a_slow_reader(holdfast, buffers, monkeypatch):
+    monkeypatch.setenv("PYTHONUNBUFFERED", buffers)
+    pipe = SlowPipe()
+    os.set_blocking(pipe.writer, False)
+    argv = holdfast.argv("run", "--help")
+    process = subprocess.Popen(argv, stdout=pipe.writer, stderr=subprocess.PIPE)
+    eventually(pipe.is_full)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60)[1] == b""
+    assert process.returncode == 130
+    assert pipe.rest().startswith(b"usage: holdfast run ")
+
+
+def test_a_diagnostic_waits_for_a_slow_reader_too(monkeypatch):
+    pipe = SlowPipe()
+    os.set_blocking(pipe.writer, False)
+    os.write(pipe.writer, bytes(4096))
+    monkeypatch.setattr("select.select", lambda *_: os.read(pipe.reader, 4096))
+    with open(os.dup(pipe.writer), "w") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        streams.complain("it is so")
+        monkeypatch.undo()
+    assert pipe.rest() == b"it is so\n"
 
 
 def test_a_reader_that_left_is_quiet(holdfast):

@@ -21,6 +21,7 @@ TAG_VARIABLE = "HOLDFAST_TEST_TAG"
 class Leftover(NamedTuple):
     pid: int
     what: str
+    how: str  # it is: what a failure that can't be repeated has to tell
 
 
 class TestProcesses:
@@ -38,7 +39,8 @@ class TestProcesses:
         new = set(_all_pids()) - self._before  # a look at every process would cost each test 3 ms
         tagged = {pid for pid in new if needle in _environ(pid)}
         own = new & set(_children())
-        return [Leftover(pid, _describe(pid)) for pid in sorted(tagged | own) if _is_alive(pid)]
+        found = filter(_is_alive, sorted(tagged | own))
+        return [Leftover(pid, _describe(pid), _standing(pid)) for pid in found]
 
     def left_after(self, seconds: float) -> list[Leftover]:
         """Those still alive when the ones that were just ending had time to."""
@@ -108,6 +110,23 @@ def _is_alive(pid: int) -> bool:
 
 def _describe(pid: int) -> str:
     return _read(f"/proc/{pid}/cmdline").replace(b"\0", b" ").decode(errors="replace").strip()
+
+
+def _standing(pid: int) -> str:
+    fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].decode().split()
+    if not fields:
+        return "gone meanwhile"
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    waits = [_read(f"/proc/{pid}/task/{task}/wchan").decode() for task in _threads(pid)]
+    above = f"{fields[1]} ({_describe(int(fields[1]))})"
+    return f"{fields[0]}, {age:.1f} s old, below {above}, threads in {' '.join(waits)}"
+
+
+def _threads(pid: int) -> list[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/task")
+    except OSError:  # gone
+        return []
 
 
 def _read(path: str) -> bytes:

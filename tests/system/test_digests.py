@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,10 +106,18 @@ SPOILT: dict[str, Callable[[Path, str], object]] = {
     "options": lambda path, text: path.write_text(text.replace('"wanted":[{', '"wanted":[7,{')),
     "place": lambda path, text: path.write_text(text.replace('"wanted":0', '"wanted":1')),
     "no list": lambda path, text: path.write_text(text.replace('"wanted":[', '"wanted":7,"x":[')),
+    "no table": lambda path, text: _with_runs(path, text, lambda _: [1]),
+    "no digest": lambda path, text: _with_runs(path, text, lambda runs: dict.fromkeys(runs, 7)),
+    "no stamp": lambda path, text: _with_runs(path, text, lambda runs: {key: {} for key in runs}),
     "gone": lambda path, _: path.unlink(),
     "fifo": lambda path, _: _replace(path, os.mkfifo),
     "link": lambda path, _: _replace(path, lambda path: path.symlink_to("/etc/passwd")),
 }
+
+
+def _with_runs(path: Path, text: str, changed: Callable[[Any], object]) -> None:
+    document = json.loads(text)
+    path.write_text(json.dumps({**document, "runs": changed(document["runs"])}))
 
 
 def _replace(path: Path, make: Callable[[Path], None]) -> None:

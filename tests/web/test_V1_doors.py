@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from holdfast.web.token import read_token
 from tests.support.running import run_of
 from tests.support.serving import Served, serving
 
@@ -177,9 +178,13 @@ def test_the_token_is_kept_and_a_bad_token_file_is_refused(holdfast, tmp_path):
         chosen.chmod(mode)
         assert holdfast("serve", "--port", "0", "--token-file", chosen).returncode == code
     assert holdfast("serve", "--listen", "0.0.0.0:0").returncode == 2
-    missing = holdfast("serve", "--port", "0", "--token-file", tmp_path / "none")
-    assert missing.returncode == 2
-    assert "hint: (umask 077; " in missing.stderr
+    path, no_file = tmp_path / "at", tmp_path / "not here"
+    missing = holdfast("serve", "--socket", path, "--token-file", no_file, expect=2)
+    assert not path.exists()
+    command = missing.stderr.partition("hint: ")[2]
+    assert command.startswith("(umask 077; ")
+    subprocess.run(["sh", "-c", command], check=True, timeout=60)
+    assert len(read_token(str(no_file))) == 32
 
 
 MAKER = """

@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import anyio
@@ -24,9 +24,19 @@ from tests.support.waiting import eventually
 from tests.web.test_mcp_http import connected
 
 
-def _serve(*words: str) -> subprocess.Popen[str]:
-    argv = CommandLine().argv("serve", "--json", *words)
-    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+@contextlib.contextmanager
+def _serving(*words: str, stdout: int | None = None) -> Iterator[subprocess.Popen[str]]:
+    """It ends with the block, also where that fails: else a later test would fail of it too."""
+    errors = subprocess.PIPE
+    with subprocess.Popen(words, stdout=stdout, stderr=errors, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _serve(*words: str) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
+    return _serving(*CommandLine().argv("serve", "--json", *words), stdout=subprocess.PIPE)
 
 
 def _follow(served: Served, is_there: threading.Event) -> None:
@@ -50,9 +60,20 @@ def _wait(served: Served, is_there: threading.Event, mode: str) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_V9_a_page_and_mcp_clients_that_wait_do_not_hold_it(runs, number):
     runs.start(["sleep", "1000"], name="sleeper")
-    process = _serve("--port", "0")
-    assert process.stdout is not None
-    served = Served(process, json.loads(process.stdout.readline()))
+    with _serve("--port", "0") as process:
+        assert process.stdout is not None
+        served = Served(process, json.loads(process.stdout.readline()))
+        threads = _joined_by_all_kinds(served)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (0, "")
+    for one in threads:
+        one.join(60)
+    served.client.close()
+    assert runs.get("sleeper").info().state == "running"
+
+
+def _joined_by_all_kinds(served: Served) -> list[threading.Thread]:
     threads = []
     clients: list[Callable[..., None]] = [_follow]
     clients += [functools.partial(_wait, mode=mode) for mode in MODES]
@@ -61,23 +82,17 @@ def test_V9_a_page_and_mcp_clients_that_wait_do_not_hold_it(runs, number):
         threads.append(threading.Thread(target=client, args=(served, is_there)))
         threads[-1].start()
         assert is_there.wait(60)
-    process.send_signal(number)
-    _, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (0, "")
-    for one in threads:
-        one.join(60)
-    served.client.close()
-    assert runs.get("sleeper").info().state == "running"
+    return threads
 
 
 def test_a_unix_socket_goes_with_its_server(tmp_path):
     path = tmp_path / "at"
-    process = _serve("--socket", str(path))
-    assert process.stdout is not None
-    process.stdout.readline()
-    assert path.is_socket()
-    process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=60)
+    with _serve("--socket", str(path)) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert path.is_socket()
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (0, "")
     assert not path.exists()
 
@@ -86,13 +101,16 @@ def test_it_serves_without_a_stdout(tmp_path):
     """As a service may start it: whoever has the token file knows the rest."""
     path = tmp_path / "at"
     argv = CommandLine().argv("serve", "--socket", str(path))
-    process = subprocess.Popen(["sh", "-c", 'exec "$@" >&-', "sh", *argv], stderr=subprocess.PIPE)
     transport = httpx.HTTPTransport(uds=str(path))
-    eventually(lambda: _is_listened_at(path), ignoring=(FileNotFoundError, ConnectionRefusedError))
-    with httpx.Client(transport=transport, base_url="http://localhost", timeout=60) as client:
+    with (
+        _serving("sh", "-c", 'exec "$@" >&-', "sh", *argv) as process,
+        httpx.Client(transport=transport, base_url="http://localhost", timeout=60) as client,
+    ):
+        early = (FileNotFoundError, ConnectionRefusedError)
+        eventually(lambda: process.poll() is not None or _is_listened_at(path), ignoring=early)
         assert client.get("/").status_code == 200
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
     assert process.returncode == 0
 
 

@@ -113,7 +113,7 @@ def program() -> "NoReturn":
     Where somebody waits for that, or the output did not arrive, it exits as any program does.
     """
     code = main()
-    if not _is_awaited() and streams.are_flushed():
+    if streams.are_flushed() and not _is_awaited():
         os._exit(code)
     sys.exit(code)
 

@@ -9,6 +9,7 @@ import stat
 
 from holdfast.errors import UnsafeFile, WrongUse
 from holdfast.run.atomic_files import atomic_write, sync_directory
+from holdfast.shell_words import quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,4 +65,4 @@ def read_token(path: str) -> str:
 
 def how_to_make(path: str) -> str:
     """A file with a token."""
-    return f"(umask 077; head -c 24 /dev/urandom | base64 > {path})"
+    return f"(umask 077; head -c 24 /dev/urandom | base64 > {quote(path)})"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 
 from holdfast.cli.arguments.fast_args import COMMON
+from holdfast.cli.text import streams
 from holdfast.errors import WrongUse
 
 TYPE_CHECKING = False
@@ -60,6 +61,10 @@ class Parser(argparse.ArgumentParser):
         width = columns() - 2
         self.formatter_class = lambda prog: HelpFormatter(prog, width)
         return super().format_help()
+
+    def print_help(self, file: object = None) -> None:  # noqa: ARG002 - of argparse
+        """argparse would say nothing where it can't be written."""
+        streams.say(self.format_help().rstrip("\n"))
 
     def add_rest(self, name: str, metavar: str, text: str, *, unless: str | None = None) -> None:
         """The words of a command to run: everything after the options and other words.

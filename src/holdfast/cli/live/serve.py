@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 
 from holdfast.cli.text import streams
@@ -60,12 +61,9 @@ def run(args: Namespace) -> int:
     home = Home.locate().prepare()
     listening, url, host = _open(args)
     with listening:
-        settings = _settings(args, home, host)
-
-        def ready() -> None:
-            _tell(args, url, settings.token)
-
         try:
+            settings = _settings(args, home, host)
+            ready = functools.partial(_tell, args, url, settings.token)
             run_server(settings, listening, ready, _mounts(settings, home))
         finally:
             _remove_socket(args.socket)

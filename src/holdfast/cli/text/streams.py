@@ -2,21 +2,23 @@
 
 stdout is for results, stderr for diagnostics and hints. The reader of our stdout may close it at
 any time: that is raised as OutputLost and ends the command quietly.
+
+All of a write is written, whatever Python would do with the rest of it. With PYTHONUNBUFFERED, as
+containers often have it, Python does not look how much was taken: a full disk would cut the output
+off unnoticed. Where a program that shares the stream has set O_NONBLOCK, which it may do at any
+time, Python gives up when the reader is slower than we are.
 """
 
 from __future__ import annotations
 
 import errno
-import io
 import os
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any
-
-_never_waits = False  # stdout
+    from typing import Any, BinaryIO, TextIO
 
 
 class OutputLost(Exception):
@@ -38,8 +40,6 @@ def prepare() -> None:
             os.fstat(fd)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
-    global _never_waits
-    _never_waits = not os.get_blocking(1)  # whoever shares it may need that: it stays so
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
 
@@ -84,14 +84,9 @@ def say_bytes(parts: Iterable[bytes]) -> None:
     if sys.stdout is None:
         return
     try:
-        sys.stdout.flush()
-        if (unbuffered := _unbuffered()) is not None:
-            for part in parts:
-                _write_whole(unbuffered, part)
-            return
         for part in parts:
-            sys.stdout.buffer.write(part)
-        sys.stdout.buffer.flush()
+            _put_bytes(sys.stdout.buffer, part)
+        _flush(sys.stdout)
     except OSError as error:
         raise OutputLost(error) from error
 
@@ -100,8 +95,8 @@ def complain(text: str) -> None:
     """A diagnostic; dropped if stderr is closed too."""
     if sys.stderr is not None:
         try:
-            sys.stderr.write(_harmless(text) + "\n")
-            sys.stderr.flush()
+            _put(sys.stderr, _harmless(text) + "\n")
+            _flush(sys.stderr)
         except (OSError, ValueError):  # closed, or full: there is nowhere left to say it
             pass
 
@@ -110,8 +105,8 @@ def ask(question: str) -> str:
     """What a person answers; the question is no output."""
     if sys.stderr is None or sys.stdin is None:
         return ""
-    sys.stderr.write(_harmless(question))
-    sys.stderr.flush()
+    _put(sys.stderr, _harmless(question))
+    _flush(sys.stderr)
     return sys.stdin.readline()
 
 
@@ -140,7 +135,7 @@ def flush() -> None:
     """Find out now, not at the interpreter's exit, whether the output arrived."""
     if sys.stdout is not None:
         try:
-            sys.stdout.flush()
+            _flush(sys.stdout)
         except OSError as error:
             raise OutputLost(error) from error
 
@@ -150,56 +145,75 @@ def are_flushed() -> bool:
     try:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
-                stream.flush()
+                _flush_at_once(stream)
     except (OSError, ValueError):
         return False
     return True
 
 
+def _flush_at_once(stream: TextIO) -> None:
+    """What a slow reader has no room for is discarded: a ctrl-c has ended the wait for it."""
+    try:
+        stream.flush()
+    except BlockingIOError:
+        _discard(stream)
+
+
 def abandon_output() -> None:
     """Discard what is buffered: the interpreter would complain about it at its exit."""
     try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+        _discard(sys.stdout)
     except (OSError, ValueError, AttributeError):  # there is no stdout to discard
         pass
 
 
+def _discard(stream: TextIO) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
 def _write(text: str) -> None:
-    stdout = sys.stdout
-    if stdout is not None:
+    if sys.stdout is not None:
         try:
-            if (unbuffered := _unbuffered()) is not None:
-                _write_whole(unbuffered, text.encode(stdout.encoding, stdout.errors or "strict"))
-            else:
-                stdout.write(text)
+            _put(sys.stdout, text)
         except OSError as error:
             raise OutputLost(error) from error
 
 
-def _unbuffered() -> io.RawIOBase | None:
-    """stdout where Python does not look how much of a write was taken, or gives up the rest.
-
-    With PYTHONUNBUFFERED, as containers often have it, a full disk or a limit would cut the output
-    off unnoticed; where another program has set O_NONBLOCK, a reader that is slower than we are.
-    """
-    buffer: object = getattr(sys.stdout, "buffer", None)
-    if isinstance(buffer, io.RawIOBase):
-        return buffer
-    if _never_waits and isinstance(buffer, io.BufferedWriter):
-        raw: io.RawIOBase = buffer.raw
-        return raw
-    return None
+def _put(stream: TextIO, text: str) -> None:
+    buffer = getattr(stream, "buffer", None)
+    if buffer is None:  # another program's own stream
+        stream.write(text)
+        return
+    _put_bytes(buffer, text.encode(stream.encoding, stream.errors or "strict"))
+    if stream.line_buffering:
+        _flush(stream)
 
 
-def _write_whole(unbuffered: io.RawIOBase, data: bytes) -> None:
+def _put_bytes(buffer: BinaryIO, data: bytes) -> None:
     left = memoryview(data)
     while left:
-        taken = unbuffered.write(left)
+        try:
+            taken: int | None = buffer.write(left)
+        except BlockingIOError as error:
+            left = left[error.characters_written :]
+            taken = None
         if taken is None:  # it is full, and does not wait
-            import select
-
-            select.select((), (unbuffered,), ())
+            _wait_for_room(buffer)
         else:
             left = left[taken:]
+
+
+def _flush(stream: TextIO) -> None:
+    while True:
+        try:
+            return stream.flush()
+        except BlockingIOError:
+            _wait_for_room(stream)
+
+
+def _wait_for_room(stream: TextIO | BinaryIO) -> None:
+    import select
+
+    select.select((), (stream,), ())

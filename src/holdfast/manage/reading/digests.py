@@ -77,14 +77,13 @@ class Digests:
         """The run as a table has it (`closely=False`); with the look at it, where it was read."""
         stamp = stamp_of(directory)
         known = self._known.get(directory.id)
-        if known is not None and known["stamp"] == stamp and directory.lock_is_held():
-            try:
+        try:
+            if known is not None and known["stamp"] == stamp and directory.lock_is_held():
                 info = _looked_at(directory, known, self._wanted[known["wanted"]])
-            except _WRONG:  # written by nobody like us
-                known = None
-            else:
                 self._kept[directory.id] = known
                 return info, None
+        except _WRONG:  # written by nobody like us
+            pass
         info, view = examine_run(directory, closely=False)
         if stamp is not None and view is not None and _is_steady(info, view):
             self._kept[directory.id] = self._digest(info, view, stamp)
@@ -113,7 +112,7 @@ class Digests:
             with open(fd, "rb", buffering=0) as file:
                 is_ours = os.fstat(fd).st_uid == os.geteuid()
                 document = read_json(str(file.readall() or b"", "utf-8")) if is_ours else {}
-            runs: dict[str, Json] = document.pop("runs")
+            runs: dict[str, Json] = {**document.pop("runs")}
             wanted: list[Json] = [*document.pop("wanted")]
         except (OSError, *_WRONG):
             return {}
