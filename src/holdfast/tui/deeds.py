@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.errors import HoldfastError, NoStdin, Refused
+from holdfast.errors import HoldfastError, NoStdin, Refused, as_our_error
 from holdfast.manage.changing.stop_attempt import Attempted, attempt
 from holdfast.manage.operations import run_steps
 from holdfast.manage.removal.archive import archive_run
@@ -188,8 +188,8 @@ def _one_by_one(
         tell(f"{place} of {len(asked.runs)}")
         try:
             done.append(deed(run_of(library, run_id), name))
-        except HoldfastError as error:
-            errors.append(error)
+        except (HoldfastError, OSError) as error:  # what was done to the others is told
+            errors.append(as_our_error(error))
     return _summed_up(done, errors, verb)
 
 
