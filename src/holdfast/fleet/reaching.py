@@ -157,6 +157,13 @@ def ask_json(
     return Answered(reply.code, read_document(placement, words[0], reply))
 
 
+def raise_refusal(verb: str, reply: Reply) -> None:
+    """What a command has printed as text when it was refused, as an error of ours."""
+    if reply.code:
+        said = reply.errors.removeprefix("holdfast: ") or f"{verb} failed there"
+        raise error_of({"code": "", "message": said, "exit_code": reply.code})
+
+
 def read_document(placement: Placement, verb: str, reply: Reply) -> dict[str, Any]:
     """The one document that a command has printed; its error is raised as it would be here."""
     try:
