@@ -38,7 +38,7 @@ _HERE = ""
 
 
 class FleetLook(Record):
-    """How one placed run stands, and what asking its node led to."""
+    """How one placed run stands, and what came of asking its node."""
 
     placement: Placement
     info: RunInfo

@@ -263,7 +263,7 @@ _BY_OUTCOME = {
 def _action(view: RunView, before: RunFacts) -> Action:
     facts = view.facts
     if before.waits_to_begin and facts.attempt.number > before.attempt.number:
-        return Action.WAITING  # its turn came at once; it may even have ended
+        return Action.WAITING  # it was admitted at once; it may even have ended
     if facts.has_ended:
         return _BY_OUTCOME.get(facts.outcome or Outcome.LOST, Action.RECORDED)
     if view.standing.state is State.UNKNOWN:

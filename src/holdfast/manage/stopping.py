@@ -169,7 +169,7 @@ def _stop_left(view: RunView, request: dict[str, Any], grace: float) -> Steps[St
 
 
 def await_release(directory: RunDirectory, seconds: float) -> Steps[None]:
-    """Until nobody holds the run's lock; at most so long."""
+    """Wait until nobody holds the run's lock, or the time is up."""
     deadline = boottime() + seconds
     while directory.lock_is_held() and boottime() < deadline:
         yield Wait((), 0.02)

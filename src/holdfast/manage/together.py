@@ -66,7 +66,7 @@ def together(
     *,
     until: Callable[[Any], bool] | None = None,
 ) -> Steps[list[Any]]:
-    """Several operations, up to so many at once: each one's result, or its error, in order.
+    """Several operations, up to `at_once` at a time: the result or error of each, in order.
 
     `until`: over when it says so of a result; what is not over then is given up, and has None.
     """

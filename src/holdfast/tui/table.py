@@ -55,7 +55,7 @@ _GIVE_WAY = (
 )  # the first goes first
 _LEAST_NOTE = 18
 _GAP = 1
-WIDE = 100  # from so many columns on the head always has its letters
+WIDE = 100  # at this width and above, the head always has its letters
 _MARGIN = 3  # mark, sign, space
 
 

@@ -42,7 +42,7 @@ def answer_run(
     if message is not None and len(message) > MOST_MESSAGE:
         raise WrongUse(f"message: a text of at most {MOST_MESSAGE} characters")
     if message is not None and any("\ud800" <= one <= "\udfff" for one in message):
-        raise WrongUse("message: it is not UTF-8")  # an agent may not survive to be told it
+        raise WrongUse("message: it is not UTF-8")  # an agent may die of such a text
     request = {"do": "answer", "id": question, "allow": allow, "message": message,
                "asked_by": list(asked_by)}  # fmt: skip
     answer = yield from ask_shim(directory, request)

@@ -36,7 +36,7 @@ class Deed(StrEnum):
 
 
 def why_not(deed: Deed, info: RunInfo) -> str:
-    """Empty: nothing speaks against it."""
+    """Why it is impossible; empty: it is possible."""
     check = _CHECKS.get(deed)
     return "" if check is None else check(info)
 
