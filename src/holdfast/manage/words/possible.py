@@ -89,7 +89,7 @@ def _answer(info: RunInfo) -> str:
 
 def _stop(info: RunInfo) -> str:
     keeps = (info.wanted or {}).get("leftovers") == "keep"
-    return "" if keeps or (info.cleanup or {}).get("survivors") else _ended(info)
+    return "" if keeps or info.has_survivors else _ended(info)
 
 
 def _hurry(info: RunInfo) -> str:
