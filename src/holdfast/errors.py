@@ -293,3 +293,16 @@ class Bug(HoldfastError):
 
     code = "bug"
     exit_code = 70
+
+
+def as_our_error(error: Exception, hint: str = "please report it") -> HoldfastError:
+    """Any exception as an error of ours, for where others go on after it: a shortage of the
+    machine, else a fault of Holdfast's own."""
+    if isinstance(error, HoldfastError):
+        return error
+    if isinstance(error, OSError) and is_shortage(error):
+        return out_of_room(error)
+    said = f"unexpected {type(error).__name__}: {error}; this is a bug in Holdfast"
+    bug = Bug(said, hint=hint)
+    bug.__cause__ = error
+    return bug

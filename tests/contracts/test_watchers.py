@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
+from holdfast.manage.info import RunInfo
+from holdfast.manage.processes import Processes
+from holdfast.manage.words.status_page import StatusFacts, lines_of
 from holdfast.options import WATCHED, Wanted, wanted_options
+from holdfast.run.facts import RunFacts, State
 from holdfast.run.outcomes import EndedBy, Outcome, StopCause, decide_outcome
 from holdfast.shim.watching.watchers import WATCHERS, Watcher, asked_watchers
 
@@ -56,3 +60,17 @@ def test_its_cause_decides_the_outcome(watcher):
 
 def test_no_two_watchers_share_a_cause():
     assert len({one.cause for one in WATCHERS}) == len(WATCHERS)
+
+
+def test_status_shows_each_of_their_options_that_was_given():
+    wanted: dict[str, Any] = {one: 90 if one.endswith("_seconds") else 2048 for one in WATCHED}
+    wanted |= {"done_when": "^ok$", "require_workload": True}
+    given: dict[str, Any] = dict.fromkeys(RunInfo._fields)
+    given |= {"state": State.ENDED, "wanted": wanted, "tags": {}, "attempts": [], "wrappers": []}
+    info = RunInfo(**given)
+    known = StatusFacts(info, RunFacts(), (), Processes((), (), 0), 0.0)
+    asked = dict(lines_of(known))["asked for"].split(", ")
+    for said in ("timeout 1m30s", "memory max 2K", "max tokens 2048", "max cost $2048"):
+        assert said in asked
+    assert {"done when ^ok$", "require workload"} <= set(asked)
+    assert len(asked) == len(WATCHED)

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import AlreadyRunning
+from holdfast.errors import AlreadyRunning, NoAnswer
 from holdfast.fleet.ledger import HomeLedger
 from holdfast.fleet.order import place, resettle
 from holdfast.fleet.placement import NodeFacts, Placement, Reservation
@@ -63,6 +63,8 @@ class FakeEngine:
 
     def cancel(self, reservation: Reservation) -> Steps[None]:
         yield from ()
+        if (self.path / "silent").exists():
+            raise NoAnswer("the engine does not answer")
         (self.path / "held" / reservation.handle["number"]).unlink(missing_ok=True)
 
     @property

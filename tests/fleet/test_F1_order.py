@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import AlreadyRunning, DamagedRecord
+from holdfast.errors import AlreadyRunning, DamagedRecord, NoAnswer
 from holdfast.fleet.ledger import HomeLedger, UnreadablePlacement
 from holdfast.fleet.order import Settled
 from holdfast.fleet.placement import Reservation
@@ -93,6 +93,22 @@ def test_a_refusal_of_the_node_leaves_nothing_behind(home, engine, ledger):
     (engine.path / "refuses").unlink()
     place_one(home, engine, "k")  # its key is free
     assert len(engine.started) == 1
+
+
+def test_a_refusal_is_told_also_where_its_place_is_not_given_back(home, engine, ledger):
+    for name in ("refuses", "silent"):
+        (engine.path / name).touch()
+    with pytest.raises(
+        NoAnswer, match="the name is taken there; its place could not be given"
+    ) as e:
+        place_one(home, engine, "k")
+    assert isinstance(e.value.__cause__, AlreadyRunning)
+    (known,) = ledger.every()
+    assert engine.held == [known.id]
+    (engine.path / "silent").unlink()
+    with pytest.raises(AlreadyRunning):
+        place_one(home, engine, "k")
+    assert (engine.held, engine.started, list(ledger.every())) == ([], [], [])
 
 
 def test_the_key_of_a_submitter_that_died_early_may_go_to_another_place(home, engine):

@@ -96,6 +96,51 @@ def test_F5_many_runs_on_two_nodes_are_started_once_each(submitter, world):
         assert len(world.run_ids(node)) == 3
 
 
+def test_F5_what_runs_on_two_nodes_wrote_has_their_names(submitter, world):
+    world.node("n2")
+    world.configure()
+    submitter("run", "-n", "here", "echo", "h", expect=0)
+    for name, node in (("one", "n1"), ("two", "n2")):
+        submitter("run", "--on", f"ssh:{node}", "-n", name, "printf", name, expect=0)
+    names = ("here", "one", "two")
+    submitter("wait", *names, expect=0)
+    lines = submitter("logs", "--json", *names, expect=0).json_lines
+    assert [(line["name"], line["text"]) for line in lines] == [
+        *(("here", "h"), ("one", "one"), ("two", "two"))
+    ]
+    shown = submitter("logs", *names, expect=0).stdout
+    assert shown == "here | h\none | one\ntwo | two\n"
+    said = submitter("stop", "--json", "--grace", "soon", "one", "two", expect=2).json["runs"]
+    assert [(one["name"], one["error"]["code"]) for one in said] == [
+        *(("one", "invalid-option"), ("two", "invalid-option"))
+    ]
+    world.nodes["n2"].stop()
+    *read, failed = submitter("logs", "--json", *names, expect=6).json_lines
+    assert [line["text"] for line in read] == ["h", "one"]
+    assert (failed["name"], failed["error"]["code"]) == ("two", "no-answer")
+
+
+def test_F5_an_engine_that_no_settings_name_any_more_hides_no_other_run(submitter, world):
+    forgotten = world.node("n2")
+    world.configure()
+    for where in ("ssh:n1", "n2"):
+        submitter("run", "--on", where, "-n", where[-2:], "sleep", "600", expect=0)
+    died = {"HOLDFAST_CRASH_AT": "submitter.bound@submitter"}
+    for where, name in (("n2", "there"), ("ssh:n1", "begun")):
+        submitter("run", "--on", where, "-n", name, "sleep", "600", env=died)
+    del world.nodes["n2"]
+    world.configure()
+    rows = submitter("ls", "--fleet", "--json", expect=0).json["runs"]
+    states = {row["name"]: (row["state"], row["evidence"]) for row in rows}
+    recovered = submitter("fleet", "recover", "--json", expect=6).json["placements"]
+    world.nodes["n2"] = forgotten
+    assert states["n1"][0] == "running"
+    assert states["n2"][0] == "unknown"
+    assert "'n2' is no place to run something" in states["n2"][1]
+    outcomes = {row["name"]: row["outcome"] for row in recovered}
+    assert outcomes == {"there": "unknown", "begun": "started"}
+
+
 def test_F5_asyncio_has_the_same_names(submitter):
     facts = play(submitter, library_scenes.use_asyncio)
     assert facts == {"said": "hello", "outcome": "stopped", "output": "hello\n"}

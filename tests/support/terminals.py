@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.manage.operations import run_steps
-from holdfast.manage.shim_client import Link, open_link
+from holdfast.manage.shim_client import ShimLink, open_link
 from tests.support.cli import CommandLine
 from tests.support.running import run_of
 
@@ -30,7 +30,7 @@ class Viewer:
     def __init__(self, name: str, **request: object) -> None:
         link = open_link(run_of(name).directory.path)
         assert link is not None
-        self.link: Link = link
+        self.link: ShimLink = link
         self.answer: Any = run_steps(link.ask({"do": "attach", **request}))
         self._seen = bytearray(link.take())
 

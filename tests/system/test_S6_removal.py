@@ -276,6 +276,21 @@ def test_S6_a_remover_that_dies_leaves_the_whole_run_or_none(holdfast, point):
     assert set(os.listdir(home.recent_path)) <= set(home.run_ids())
 
 
+def test_S6_what_was_done_before_one_fails_is_told(holdfast):
+    _ended(holdfast, "small")
+    _ended(holdfast, "big", "sh", "-c", "head -c 3000000 /dev/urandom")
+    _ended(holdfast, "last")
+    words = ("small", "big", "last")
+    limit = ["sh", "-c", 'ulimit -f 2000; exec "$0" "$@"']
+    argv = [*limit, *holdfast.argv("archive", "--json", *words)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    rows = {row["name"]: row for row in json.loads(done.stdout)["runs"]}
+    assert [rows[name]["archived"] for name in words] == [True, False, True]
+    assert (rows["big"]["error"]["code"], done.returncode) == ("unavailable", 6)
+    assert known("big").outcome == "succeeded"
+    assert len(os.listdir(Home.locate().archive_path)) == 2
+
+
 def test_S6_an_archiver_that_dies_leaves_the_run(holdfast):
     ended = _ended(holdfast, "a")
     holdfast("archive", "a", env={"HOLDFAST_CRASH_AT": "remover.archived@remover"})

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
 
+from holdfast.manage import recovery
 from holdfast.manage.recovery import Action
 from holdfast.manage.runs import Runs
 from holdfast.process.identity import ProcessIdentity
@@ -109,6 +111,25 @@ def test_suspects_of_a_lost_run_are_told_and_left_alone(holdfast):
             assert stranger.poll() is None
         finally:
             stranger.kill()
+
+
+def test_what_can_not_be_cleared_away_keeps_no_other_run_from_being_recovered(
+    holdfast, monkeypatch
+):
+    before = orphan(holdfast, "a", "sleep", "600")
+    home = run_of("a").directory.home
+    empty = "00" + before.id[2:]  # of a launcher that died before it wrote what was asked
+    os.mkdir(f"{home.runs_path}/{empty}", 0o700)
+
+    def refuse(_directory):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(recovery, "_remove_empty", refuse)
+    told = {one.id: one for one in Runs(home.path).recover()}
+    assert told[before.id].action is Action.ADOPTED
+    assert told[empty].action is Action.UNKNOWN
+    assert "Permission denied: kept, untouched" in told[empty].evidence
+    stop(holdfast, "a")
 
 
 def test_runs_inside_runs_are_no_suspects_of_each_other(holdfast):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 import pytest
 
-from holdfast.errors import Refused
+from holdfast.errors import Bug, Refused, Unavailable, as_our_error
 from holdfast.manage.operations import Wait, run_steps
 from holdfast.manage.together import run_together
 
@@ -37,6 +38,28 @@ def test_many_run_at_once_and_their_results_are_in_order():
     assert (results[0], results[2]) == ("a", "b")
     assert isinstance(results[1], Refused)
     assert run_together([]) == []
+
+
+def _forbid(seconds):
+    yield Wait((), seconds)
+    raise PermissionError(errno.EACCES, "Permission denied", "/there")
+
+
+def test_what_the_system_refuses_to_one_is_its_own_error():
+    refused, other = run_together([_forbid(0.01), _pause(0.03, "b")])
+    assert other == "b"
+    assert isinstance(refused, Bug)
+    assert isinstance(refused.__cause__, PermissionError)
+    assert "/there" in refused.message
+
+
+def test_any_exception_as_an_error_of_ours():
+    ours = Refused("no")
+    assert as_our_error(ours) is ours
+    full = as_our_error(OSError(errno.ENOSPC, "No space left on device"))
+    assert isinstance(full, Unavailable)
+    bug = as_our_error(KeyError("x"))
+    assert (bug.exit_code, bug.hint) == (70, "please report it")
 
 
 def test_each_is_told_of_its_own_descriptor():

@@ -19,9 +19,8 @@ from holdfast.errors import (
     HoldfastError,
     Unavailable,
     WrongUse,
-    is_shortage,
+    as_our_error,
     name_options,
-    out_of_room,
 )
 
 TYPE_CHECKING = False
@@ -160,7 +159,8 @@ def _run_or_render(words: list[str], asked: Asked) -> int:
     except streams.OutputLost:
         raise
     except Exception as error:  # noqa: BLE001 - the last line: a fault becomes exit 70
-        return _render(_unexpected(error), asked)
+        hint = "the same command with -v shows where; please report that"
+        return _render(as_our_error(error, hint), asked)
 
 
 def _dispatch(words: list[str], asked: Asked) -> int:
@@ -361,18 +361,6 @@ def _code(code: int, asked: Asked) -> int:
     """Holdfast's own failures must not look like the workload's 1, 6 or 70."""
     own = (Failed.exit_code, Unavailable.exit_code, Bug.exit_code)
     return OWN_FAILURE if asked.exits_as_run and code in own else code
-
-
-def _unexpected(error: Exception) -> HoldfastError:
-    """An exception that no command handles: a shortage of the machine, else a bug."""
-    if isinstance(error, OSError) and is_shortage(error):
-        return out_of_room(error)
-    bug = Bug(
-        f"unexpected {type(error).__name__}: {error}; this is a bug in Holdfast",
-        hint="the same command with -v shows where; please report that",
-    )
-    bug.__cause__ = error
-    return bug
 
 
 if TYPE_CHECKING:

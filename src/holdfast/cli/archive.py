@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.cli.arguments.selectors import RUNS, add_selectors
 from holdfast.cli.text import streams
 from holdfast.cli.text.removal_text import finish, runs_to_remove
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, as_our_error
 from holdfast.manage.plaintext import home_path
 from holdfast.manage.removal.archive import archive_run
 from holdfast.manage.removal.remove import Names
@@ -41,8 +41,8 @@ def run(args: Namespace) -> int:
             continue
         try:
             archived = archive_run(one.run.directory, suspects=suspects, names=names)
-        except HoldfastError as error:
-            one.fail(error)
+        except (HoldfastError, OSError) as error:  # what was done to the others is told
+            one.fail(as_our_error(error))
             continue
         one.succeed(
             archived.removed.name,

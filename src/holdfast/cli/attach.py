@@ -16,7 +16,7 @@ from holdfast.manage.operations import run_steps
 from holdfast.manage.plaintext import printable
 from holdfast.manage.run import Run
 from holdfast.manage.runs import Runs
-from holdfast.manage.shim_client import Link, open_link
+from holdfast.manage.shim_client import ShimLink, open_link
 from holdfast.manage.starting.request import window
 from holdfast.manage.stopping import refuse_unproven
 from holdfast.process.this_host import STAMP
@@ -91,7 +91,7 @@ def _part(
     )
 
 
-def _connect(attached: Run, read_only: bool) -> Link:
+def _connect(attached: Run, read_only: bool) -> ShimLink:
     info = attached.info()
     _refuse_what_cannot_be(info)
     refuse_unproven(attached.directory)

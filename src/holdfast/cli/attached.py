@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from holdfast.manage.shim_client import Link
+    from holdfast.manage.shim_client import ShimLink
 
 _LEAVING = (signal.SIGTERM, signal.SIGHUP)
 _NOTED = (*_LEAVING, signal.SIGWINCH, signal.SIGCONT)
@@ -42,7 +42,7 @@ class Parting(enum.Enum):
 class Session:
     """Copies output and input until one side closes. `signal_number`: the signal that ended it."""
 
-    def __init__(self, link: Link, keys: bytes, *, read_only: bool) -> None:
+    def __init__(self, link: ShimLink, keys: bytes, *, read_only: bool) -> None:
         self.signal_number: int | None = None
         self._link = link
         self._keys = DetachKeys(keys)

@@ -55,7 +55,7 @@ class WordPlace(Record):
 
 
 def run(words: Sequence[str]) -> int:
-    """Print the answer; nothing when it can't be had."""
+    """Print the answer; nothing if that fails."""
     gc.disable()  # imports make no garbage, and collecting would double their time
     try:
         shell, *typed = words

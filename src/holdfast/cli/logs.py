@@ -101,7 +101,9 @@ def run(args: Namespace) -> int:
     if start.byte is not None and len(runs) > 1:
         raise WrongUse("--since-byte counts in one run's output", hint="name one run")
     on_screen = is_terminal(sys.stdout) and not (args.json or args.pretty or args.raw)
-    look = LogFormat(args.json, args.timestamps, args.pretty, len(runs) > 1, on_screen)
+    # With runs on other machines, whose lines are shown beside these, one here may be alone.
+    names = len(runs) > 1 or getattr(args, "is_one_of_several", False)
+    look = LogFormat(args.json, args.timestamps, args.pretty, names, on_screen)
     sources = [Source(run, args, start, grep) for run in runs]
     width = max((len(source.name) for source in sources), default=0)
     if len(runs) == 1 and not (args.quiet or args.json):

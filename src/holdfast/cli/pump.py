@@ -13,7 +13,7 @@ import stat
 from holdfast.cli.text.streams import OutputLost
 from holdfast.run.output import OutputReader
 
-_FITS_BYTES = 4096  # PIPE_BUF: a pipe that polls writable takes so much without blocking
+_FITS_BYTES = 4096  # PIPE_BUF: a pipe that polls writable takes this much without blocking
 _LOOK_SECONDS = 0.1  # where inotify is not available
 
 

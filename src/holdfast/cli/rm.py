@@ -8,7 +8,7 @@ from holdfast.cli.arguments.selectors import RUNS, add_selectors
 from holdfast.cli.text import streams
 from holdfast.cli.text.removal_text import RemovalAttempt, finish, runs_to_remove
 from holdfast.cli.text.terminal import is_terminal
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, as_our_error
 from holdfast.manage.queueing.awaiting import awaited_error
 from holdfast.manage.removal.remove import Names, remove_run
 from holdfast.manage.removal.stop_first import stop_first
@@ -88,8 +88,8 @@ def run(args: Namespace) -> int:
                 keeper=keeper,
                 discard_worktree=args.discard_worktree,
             )
-        except HoldfastError as error:
-            one.fail(error)
+        except (HoldfastError, OSError) as error:  # what was done to the others is told
+            one.fail(as_our_error(error))
             continue
         given_up = "".join(f"; given up: {what}" for what in removed.given_up)
         one.succeed(

@@ -139,7 +139,6 @@ class Channel:
         answer_seconds: float,
         shows_errors: bool = False,
         explain: Callable[[NoAnswer], HoldfastError] = lambda error: error,
-        env: dict[str, str] | None = None,
     ) -> None:
         """`explain` makes a better error of what the program said before the node did."""
         self._explain = explain
@@ -158,7 +157,6 @@ class Channel:
                 stdout=subprocess.PIPE,
                 stderr=None if shows_errors else subprocess.PIPE,
                 start_new_session=True,  # a ctrl-c is for us; we end it when we go
-                env=env,
             )
         except FileNotFoundError:
             raise Unavailable(

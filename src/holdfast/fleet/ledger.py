@@ -184,7 +184,7 @@ class HomeLedger:
 
     def called(self, name: str) -> list[Placement]:
         """Those of that name that may be active, and its newest; the newest first."""
-        ids = set(self._ids("active"))
+        ids = self._active_ids()
         latest = (one for one in reversed(self._ids_of_name(name)) if self._readable({one}))
         ids.update(itertools.islice(latest, 1))
         return [one for one in self._readable(ids) if one.name.lower() == name.lower()]
@@ -208,7 +208,7 @@ class HomeLedger:
 
     def active(self) -> list[Placement]:
         """Those of which no end is known; the newest first."""
-        return [one for one in self._readable(set(self._ids("active"))) if not one.is_over]
+        return [one for one in self._readable(self._active_ids()) if not one.is_over]
 
     def unfinished(self) -> list[Placement]:
         """Those that no node has answered for; the oldest first."""
@@ -344,8 +344,8 @@ class HomeLedger:
         except FileNotFoundError:
             return []
 
-    def _ids(self, folder: str) -> list[str]:
-        return [name for name in self._names(folder) if is_id(name)]
+    def _active_ids(self) -> set[str]:
+        return {name for name in self._names("active") if is_id(name)}
 
 
 def _digest(key: str) -> str:

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 class Fleet:
     """The other machines, as one home knows them. A context manager."""
 
-    def __init__(self, runs: Runs, settings: FleetSettings | None = None) -> None:
+    def __init__(self, runs: Runs) -> None:
         self.runs = runs
-        self.settings = settings or load_settings()
+        self.settings = load_settings()
         self._ledger: PlacementLedger | None = None
         self._placers: dict[str, Placer] = {}
 

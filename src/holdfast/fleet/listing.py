@@ -38,7 +38,7 @@ _HERE = ""
 
 
 class FleetLook(Record):
-    """How one placed run stands, and what asking its node led to."""
+    """How one placed run stands, and what came of asking its node."""
 
     placement: Placement
     info: RunInfo
@@ -134,10 +134,10 @@ def look_at_all(
     groups = list(asked.values())
     steps = [look_at_group(fleet, group) for group in groups]
     found: dict[str, FleetLook] = {}
-    for answer in (yield from together(steps, _AT_ONCE)):
-        if isinstance(answer, HoldfastError):
-            raise answer
-        found.update((one.placement.id, one) for one in answer)
+    for group, answer in zip(groups, (yield from together(steps, _AT_ONCE)), strict=True):
+        is_silent = isinstance(answer, HoldfastError)  # this node: the others are shown as they are
+        looked = look_at_silent(fleet, group, answer.message) if is_silent else answer
+        found.update((one.placement.id, one) for one in looked)
     looks = (found.get(one.id) or look_from_here(fleet, one) for one in placements)
     return [(one.placement, one.info) for one in looks]
 
@@ -146,6 +146,11 @@ def look_at_group(fleet: Fleet, group: list[Placement]) -> Steps[list[FleetLook]
     """How the runs of one node stand: one question for all of them."""
     sights = yield from _ask_node(fleet, group)
     return [_judged(fleet, sight) for sight in sights]
+
+
+def look_at_silent(fleet: Fleet, group: list[Placement], why: str) -> list[FleetLook]:
+    """The runs of one node that could not be asked."""
+    return [look_from_here(fleet, one, NodeLook.SILENT, why) for one in group]
 
 
 def look_from_here(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.fleet.ledger import PlacementLedger
-    from holdfast.fleet.placement import Placement
+    from holdfast.fleet.placement import Placement, Reservation
     from holdfast.fleet.placer import Placer, StartAnswer
     from holdfast.manage.operations import Steps
 
@@ -76,7 +76,7 @@ def go_on(
         answer = yield from placer.commit(placement, bound, request)
     except HoldfastError as error:
         if error.fields.get("nothing_started"):
-            yield from placer.cancel(bound)
+            yield from _give_back(placer, bound, error)
             ledger.withdraw(placement.id, refused=True)
         raise
     if answer is None:
@@ -105,8 +105,8 @@ def _reserve(
     crash_point("submitter.reserved")
     try:
         placement = ledger.bind(placement.id, reservation)
-    except HoldfastError:
-        yield from placer.cancel(reservation)
+    except HoldfastError as error:
+        yield from _give_back(placer, reservation, error)
         raise
     crash_point("submitter.bound")
     if placement.bound != reservation:
@@ -135,6 +135,15 @@ class Resettled(Record):
     placement: Placement
     outcome: Settled
     says: str
+
+
+def _give_back(placer: Placer, reservation: Reservation, error: HoldfastError) -> Steps[None]:
+    """After an error, which is told too where the engine does not take the place back."""
+    try:
+        yield from placer.cancel(reservation)
+    except HoldfastError as failed:
+        said = f"{error.message}; its place could not be given back: {failed.message}"
+        raise NoAnswer(said, hint=failed.hint) from error
 
 
 def resettle(ledger: PlacementLedger, placer: Placer, placement: Placement) -> Steps[Resettled]:

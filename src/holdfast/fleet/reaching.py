@@ -14,7 +14,7 @@ from holdfast.errors import (
 from holdfast.fleet.ledger import LastLook
 from holdfast.fleet.placement import Placement
 from holdfast.fleet.placer import NodeCall
-from holdfast.fleet.remote_info import fit_info
+from holdfast.fleet.remote_info import UNFIT, fit_info
 from holdfast.fleet.session import error_of, other_node
 from holdfast.fleet.verdict import NodeLook, Sight, judge
 from holdfast.lean import read_json
@@ -154,17 +154,29 @@ def ask_json(
 ) -> Steps[Answered]:
     """The one document of a command; its error is raised as it would be here."""
     reply = yield from ask(fleet, placement, ["--json", *words], seconds=seconds)
+    return Answered(reply.code, read_document(placement, words[0], reply))
+
+
+def raise_refusal(verb: str, reply: Reply) -> None:
+    """What a command has printed as text when it was refused, as an error of ours."""
+    if reply.code:
+        said = reply.errors.removeprefix("holdfast: ") or f"{verb} failed there"
+        raise error_of({"code": "", "message": said, "exit_code": reply.code})
+
+
+def read_document(placement: Placement, verb: str, reply: Reply) -> dict[str, Any]:
+    """The one document that a command has printed; its error is raised as it would be here."""
     try:
         document = read_json(reply.output.decode())
-    except (ValueError, RecursionError):
+        if "error" in document and reply.code:
+            raise error_of({**document["error"], "exit_code": reply.code})
+        return dict(document)
+    except UNFIT:
         raise Unavailable(
-            f"{placement.where} answered {words[0]} with something else than a document:"
+            f"{placement.where} answered {verb} with something else than a document:"
             f" {reply.errors or 'exit ' + str(reply.code)}",
             hint="is another Holdfast installed there?",
         ) from None
-    if "error" in document and reply.code:
-        raise error_of({**document["error"], "exit_code": reply.code})
-    return Answered(reply.code, document)
 
 
 def look_steps(

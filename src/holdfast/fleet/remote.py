@@ -13,6 +13,7 @@ from holdfast.fleet.reaching import (
     drop_waiting,
     leave_to_engine,
     look_steps,
+    raise_refusal,
 )
 from holdfast.fleet.remote_info import info_from_node, refuse_resume
 from holdfast.fleet.remote_output import RemoteOutput
@@ -197,9 +198,7 @@ class RemoteRun(Run):
     def _do_steps(self, verb: str) -> Steps[None]:
         """A command that says nothing but whether it was done."""
         reply = yield from ask(self._fleet, self.placement, [verb, self.id])
-        if reply.code:
-            said = reply.errors.removeprefix("holdfast: ") or f"{verb} failed there"
-            raise error_of({"code": "", "message": said, "exit_code": reply.code})
+        raise_refusal(verb, reply)
 
     def _ask(self, words: Sequence[str], seconds: float | None = 60.0) -> Steps[Answered]:
         return ask_json(self._fleet, self.placement, words, seconds=seconds)

@@ -8,9 +8,8 @@ from __future__ import annotations
 import time
 
 from holdfast.errors import HoldfastError
-from holdfast.fleet.reaching import ask, note_end, sight_of
+from holdfast.fleet.reaching import ask, note_end, raise_refusal, sight_of
 from holdfast.fleet.remote_info import UNFIT, fit_info
-from holdfast.fleet.session import error_of
 from holdfast.fleet.verdict import NodeLook, judge
 from holdfast.lean import read_json
 from holdfast.manage.processes import Processes
@@ -106,9 +105,7 @@ def unreached_rows(info: RunInfo, placement: Placement) -> Iterator[tuple[str, s
 def text_steps(run: RemoteRun, *words: str, columns: int | None = None) -> Steps[bytes]:
     """What a command of the node prints; its refusal is raised."""
     reply = yield from ask(run._fleet, run.placement, list(words), columns=columns)
-    if reply.code:
-        said = reply.errors.removeprefix("holdfast: ") or f"{words[0]} failed there"
-        raise error_of({"code": "", "message": said, "exit_code": reply.code})
+    raise_refusal(words[0], reply)
     output: bytes = reply.output
     return output
 

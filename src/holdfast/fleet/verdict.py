@@ -28,6 +28,11 @@ class NodeLook(StrEnum):
     SILENT = "silent"  # nothing answers
     NOT_ASKED = "not asked"  # no node is known yet
 
+    @property
+    def is_reached(self) -> bool:
+        """Whether nothing is wrong with the way to its node, as far as is known."""
+        return self not in (NodeLook.SILENT, NodeLook.OTHER)
+
 
 class VerdictSource(StrEnum):
     """Whose word a verdict is."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 16  # of those that are waited for one by one, where all have to end anyway
 _LOOK_SECONDS = 0.25  # until an engine is asked again about its jobs; then longer
-_SHARE = 5  # looks take at most one part in so many of the time
+_SHARE = 5  # between looks it waits this many times as long as a look took
 _ASK_SECONDS = 60.0  # until a node is asked about runs that are over, while others go on
 _ROOM_SECONDS = 60.0  # for an answer, beyond what its node waits
 _RECORDED_SECONDS = 8.0  # in which the end of a run is recorded, once its job is over

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from holdfast.manage.state import RunView
     from holdfast.run.directory import RunDirectory
 
-_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # after each adopter that came to nothing
-_LASTING_SECONDS = 5.0  # a run that was supervised for so long since is adopted as if it were new
-_STARTING_SECONDS = 0.25  # between looks whether its launcher is still at it
+_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # pauses after each adopter that failed
+_LASTING_SECONDS = 5.0  # once a run was supervised for this long, failures are counted anew
+_STARTING_SECONDS = 0.25  # between looks whether its launcher is still starting it
 
 
 def is_being_launched(view: RunView) -> bool:
@@ -45,7 +45,7 @@ class Adopting:
         self._reason: str | None = None
 
     def adopt(self) -> Steps[None]:
-        """Start an adopter, if one is due. Unavailable when so many came to nothing."""
+        """Start an adopter, if one is due. Unavailable once all tries have failed."""
         now = boottime()
         if now < self._due_at:
             return
@@ -63,7 +63,7 @@ class Adopting:
     def adopt_unless_starting(self, name: str) -> Steps[bool]:
         """The same for a run whose launcher lives: while it starts a run, it holds the name.
 
-        False: nothing was tried; the launcher is at it, or no adopter is due.
+        False: nothing was tried; the launcher is starting the run, or no adopter is due.
         """
         if boottime() < self._due_at:
             return False

@@ -79,7 +79,7 @@ def _find(home: Home, selection: Selection) -> Iterator[FoundRun]:
 
 
 def _find_active(home: Home, selection: Selection) -> Iterator[FoundRun]:
-    """The same of active runs: of one that is supervised, only what was asked is read."""
+    """The same among active runs; of a supervised one only its spec is read."""
     if not home.check():
         return iter(())
     found, unsure = [], set()

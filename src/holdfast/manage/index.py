@@ -87,18 +87,19 @@ class Index:
         return text.split("\n") if text else []
 
     def listed_without_row(self, stamp: RunsStamp, active: Iterable[str]) -> set[str] | None:
-        """Of a listing that still stands, and of these, the runs without a row; None: of none."""
+        """The runs without a row, among these and those that a valid listing has noted; None: there
+        is no such listing."""
         noted = self._listing(stamp)
         return None if noted is None else self.without_row({*noted, *active})
 
     def oldest_listed(self, stamp: RunsStamp, after: str, most: int) -> list[str] | None:
-        """Of a listing that still stands, the first ids after that one; None: of none."""
+        """The first ids after that one in a valid listing; None: there is none."""
         rows = "SELECT id FROM runs WHERE id > ? ORDER BY id LIMIT ?"
         ids = self._listing(stamp, f"SELECT group_concat(id, ?) FROM ({rows})", "\n", after, most)
         return None if ids is None else sorted(i for i in filter(is_id, ids) if i > after)[:most]
 
     def _listing(self, stamp: RunsStamp, ids: str = "NULL", *values: str | int) -> set[str] | None:
-        """What a listing that still stands has noted as without a row, with what `ids` selects.
+        """What a valid listing has noted as without a row, as `ids` selects it.
 
         One statement: whoever removes a row in between removes the listing with it.
         """
@@ -184,7 +185,7 @@ class Index:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much was added that it should be stored or settled."""
+        """Whether enough was added to be stored or settled."""
         return len(self._added) >= _BATCH
 
     def remove(self, ids: Iterable[str]) -> None:

@@ -105,6 +105,11 @@ class RunInfo(Record):
         """Whether it has not ended, as far as is known."""
         return self.state.is_active
 
+    @property
+    def has_survivors(self) -> bool:
+        """Whether a process that its stop could not end may be alive."""
+        return bool((self.cleanup or {}).get("survivors"))
+
 
 def read_run(directory: RunDirectory, *, closely: bool = True) -> RunInfo:
     """Everything known about a run. A file of a later version, or a damaged one, is `unknown`.

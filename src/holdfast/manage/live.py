@@ -384,4 +384,4 @@ class LiveRuns:
 
 def _has_left_something(info: RunInfo) -> bool:
     """Whether it ended, and a look may show something else later."""
-    return info.is_recorded is False or bool((info.cleanup or {}).get("survivors"))
+    return info.is_recorded is False or info.has_survivors

@@ -53,7 +53,7 @@ def run_steps(steps: Generator[Wait, set[int], Any]) -> Any:
 
 
 def room_for(descriptors: int, most: int = _MOST_AT_ONCE) -> int:
-    """How many operations that hold so many descriptors each may be under way at once.
+    """How many operations may be under way at once, if each holds this many descriptors.
 
     Some are left for what else is open, and for what each opens for a moment. A limit that is
     raised would be inherited by the runs.

@@ -75,7 +75,7 @@ def wrapped(text: str, room: int) -> list[str]:
 
 
 def fill(text: str, room: int, indent: str = "") -> list[str]:
-    """The text as lines of at most so many characters, broken at spaces; one at least.
+    """The text as lines of at most `room` characters, broken at spaces; one at least.
 
     A word that is longer than a line is broken anywhere. `indent` begins every line but the first.
     As textwrap does it, without loading its expressions.

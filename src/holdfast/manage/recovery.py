@@ -65,6 +65,7 @@ class Action(StrEnum):
     NOT_RESUMED = "not resumed"
 
 
+_SUPERVISED = (Action.ADOPTED, Action.RESTARTED, Action.WAITING)
 _OVER = (Action.STOPPED, Action.RECORDED, Action.LOST, Action.NEVER_STARTED, Action.CLEARED)
 
 
@@ -110,11 +111,16 @@ def recover_all(
     if not home.check():
         return []
     word = RecoverRequest(dry_run, stop_orphans, other_namespaces_gone)
-    operations = [_guarded(RunDirectory(home, run_id), word) for run_id in _unfinished(home)]
+    directories = [RunDirectory(home, run_id) for run_id in _unfinished(home)]
+    operations = [_guarded(directory, word) for directory in directories]
     if tell is not None:
         operations = _counted(operations, tell)
     found = yield from together(operations, _AT_ONCE)
-    recovered: list[Recovered] = [one for one in found if isinstance(one, Recovered)]
+    recovered: list[Recovered] = [
+        _kept(directory, one) if isinstance(one, HoldfastError) else one
+        for directory, one in zip(directories, found, strict=True)
+        if one is not None
+    ]
     if not dry_run:
         from holdfast.manage.removal.remove import sweep
 
@@ -151,16 +157,17 @@ def _unfinished(home: Home) -> list[str]:
 
 def _guarded(directory: RunDirectory, word: RecoverRequest) -> Steps[Recovered | None]:
     try:
-        return (yield from _recover(directory, word))
-    except RunNotFound:
-        remains = find_remains(directory)
-        if remains is not None:
-            evidence = remains.evidence
-            return Recovered(directory.id, claimed_name(directory), Action.UNKNOWN, evidence)
-        return None if word.dry_run else _remove_empty(directory)
+        try:
+            return (yield from _recover(directory, word))
+        except RunNotFound:
+            return _look_without_spec(directory, word)
     except (HoldfastError, OSError) as error:
-        evidence = f"{error}: kept, untouched"
-        return Recovered(directory.id, claimed_name(directory), Action.UNKNOWN, evidence)
+        return _kept(directory, error)
+
+
+def _kept(directory: RunDirectory, error: Exception) -> Recovered:
+    evidence = f"{error}: kept, untouched"
+    return Recovered(directory.id, claimed_name(directory), Action.UNKNOWN, evidence)
 
 
 def _recover(directory: RunDirectory, word: RecoverRequest) -> Steps[Recovered | None]:
@@ -239,7 +246,7 @@ def _became(before: RunView, sent_before: int, is_ours: bool) -> Recovered | Non
     if not view.facts.has_ended and not view.directory.lock_is_held():
         view = view_run(before.directory, since=view, members=False)  # it may have ended since
     action = _action(view, before.facts)
-    if action in (Action.ADOPTED, Action.RESTARTED, Action.WAITING) and not is_ours:
+    if action in _SUPERVISED and not is_ours:
         return None
     sent = view.directory.read_signals()[sent_before:]
     delivered = sum(1 for row in sent if row.get("fate") == "delivered")
@@ -256,7 +263,7 @@ _BY_OUTCOME = {
 def _action(view: RunView, before: RunFacts) -> Action:
     facts = view.facts
     if before.waits_to_begin and facts.attempt.number > before.attempt.number:
-        return Action.WAITING  # its turn came at once; it may even have ended
+        return Action.WAITING  # it was admitted at once; it may even have ended
     if facts.has_ended:
         return _BY_OUTCOME.get(facts.outcome or Outcome.LOST, Action.RECORDED)
     if view.standing.state is State.UNKNOWN:
@@ -271,10 +278,7 @@ def _action(view: RunView, before: RunFacts) -> Action:
 def _reported(view: RunView, action: Action) -> Recovered:
     facts, standing, shim = view.facts, view.standing, view.facts.shim
     meant = facts.attempt.workload or facts.attempt.root
-    supervised = (
-        action in (Action.ADOPTED, Action.RESTARTED, Action.WAITING)
-        and view.directory.lock_is_held()
-    )
+    supervised = action in _SUPERVISED and view.directory.lock_is_held()
     return Recovered(
         id=view.spec.id,
         name=view.spec.name,
@@ -286,6 +290,14 @@ def _reported(view: RunView, action: Action) -> Recovered:
         workload=None if meant is None else meant.to_json(),
         loss=(standing.ending or {}).get("loss"),
     )
+
+
+def _look_without_spec(directory: RunDirectory, word: RecoverRequest) -> Recovered | None:
+    remains = find_remains(directory)
+    if remains is not None:
+        name = claimed_name(directory)
+        return Recovered(directory.id, name, Action.UNKNOWN, remains.evidence)
+    return None if word.dry_run else _remove_empty(directory)
 
 
 def _remove_empty(directory: RunDirectory) -> Recovered | None:
@@ -322,7 +334,7 @@ def _leftover_worktrees(home: Home, dry_run: bool) -> list[Recovered]:
                 evidence += f"; kept: {'; '.join(leftover.lost)}"
             elif not dry_run:
                 remove_leftover(home, leftover)
-        except HoldfastError as error:
+        except (HoldfastError, OSError) as error:
             action, evidence = Action.UNKNOWN, f"{evidence}; kept: {error}"
         told.append(Recovered(leftover.run_id, None, action, evidence))
     return told

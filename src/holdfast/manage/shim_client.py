@@ -23,8 +23,8 @@ ANSWER_SECONDS = 5.0
 _PAUSE_SECONDS = 0.02
 
 
-class Link:
-    """One connection. Use as a context manager."""
+class ShimLink:
+    """One connection to a shim. Use as a context manager."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -93,13 +93,13 @@ class Link:
         return alive
 
 
-def open_link(directory: str) -> Link | None:
+def open_link(directory: str) -> ShimLink | None:
     """A link to the run's shim; None when nothing listens."""
     connection = dial(directory, ANSWER_SECONDS)
-    return None if connection is None else Link(connection)
+    return None if connection is None else ShimLink(connection)
 
 
-def reach(directory: RunDirectory) -> Steps[Link | None]:
+def reach(directory: RunDirectory) -> Steps[ShimLink | None]:
     """A link to a shim that may not listen yet: it does so a moment after the command runs.
 
     None: the run's lock is free, or its holder does not listen in time.

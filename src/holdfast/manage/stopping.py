@@ -10,7 +10,7 @@ import os
 from holdfast.errors import HoldfastError, IdentityUnproven, Refused, Unavailable
 from holdfast.lean import read_json
 from holdfast.manage.operations import Wait, room_for
-from holdfast.manage.shim_client import Link, open_link
+from holdfast.manage.shim_client import ShimLink, open_link
 from holdfast.manage.starting.launch import start_shim
 from holdfast.manage.state import RunView, Standing, read_facts, view_run
 from holdfast.manage.vanished import refuse_vanished
@@ -169,7 +169,7 @@ def _stop_left(view: RunView, request: dict[str, Any], grace: float) -> Steps[St
 
 
 def await_release(directory: RunDirectory, seconds: float) -> Steps[None]:
-    """Until nobody holds the run's lock; at most so long."""
+    """Wait until nobody holds the run's lock, or the time is up."""
     deadline = boottime() + seconds
     while directory.lock_is_held() and boottime() < deadline:
         yield Wait((), 0.02)
@@ -218,7 +218,7 @@ def _listens_soon(directory: RunDirectory) -> Steps[bool]:
     return not directory.lock_is_held()
 
 
-def _await_hang_up(directory: RunDirectory, link: Link, seconds: float) -> Steps[bool]:
+def _await_hang_up(directory: RunDirectory, link: ShimLink, seconds: float) -> Steps[bool]:
     """True when the shim is gone, or has done what it could; False when it hangs.
 
     The link tells all that the shim records from now on: nothing has to be read for that.

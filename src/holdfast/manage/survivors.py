@@ -35,7 +35,7 @@ def living_survivors(cleanup: Json | None) -> list[Survivor]:
 
 def may_live(survivor: Survivor) -> bool:
     """Whether nothing proves that it has ended."""
-    return survivor.identity.verdict() in (Verdict.SAME, Verdict.UNKNOWN)
+    return not survivor.identity.verdict().is_gone
 
 
 def is_proven_alive(survivor: Survivor) -> bool:

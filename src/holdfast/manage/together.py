@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import select
 
-from holdfast.errors import HoldfastError, is_shortage, out_of_room
+from holdfast.errors import HoldfastError, as_our_error
 from holdfast.manage.operations import Wait, run_steps
 from holdfast.process.clock import boottime
 
@@ -66,7 +66,7 @@ def together(
     *,
     until: Callable[[Any], bool] | None = None,
 ) -> Steps[list[Any]]:
-    """Several operations, up to so many at once: each one's result, or its error, in order.
+    """Several operations, up to `at_once` at a time: the result or error of each, in order.
 
     `until`: over when it says so of a result; what is not over then is given up, and has None.
     """
@@ -145,13 +145,9 @@ class _Crowd:
             self._watch(place, wait)
         except StopIteration as done:
             self.results[place] = done.value
-        except HoldfastError as error:
-            self.results[place] = error
-        except OSError as error:
-            if not is_shortage(error):
-                raise
+        except (HoldfastError, OSError) as error:  # of this one: the others go on
             self._waits.pop(place, None)
-            self.results[place] = out_of_room(error)  # of this one: the others go on
+            self.results[place] = as_our_error(error)
 
     def _watch(self, place: int, wait: Wait) -> None:
         end = None if wait.seconds is None else boottime() + wait.seconds

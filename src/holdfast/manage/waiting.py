@@ -10,7 +10,7 @@ from holdfast.errors import is_shortage
 from holdfast.manage.adopting import Adopting, is_being_launched
 from holdfast.manage.info import RunInfo, describe_run, read_run
 from holdfast.manage.operations import room_for
-from holdfast.manage.shim_client import Link, open_link
+from holdfast.manage.shim_client import ShimLink, open_link
 from holdfast.manage.state import RunView, view_run
 from holdfast.manage.stopping import unproven
 from holdfast.manage.together import Watched
@@ -72,9 +72,9 @@ class _Watch:
         """`hears`: each event of a run is a reason to look at it."""
         self._hears = hears
         self._heard: set[RunDirectory] = set()
-        self._unlinked = dict.fromkeys(directories)  # not over, and without a link
+        self._without_link = dict.fromkeys(directories)  # not over, and without a link
         self._fresh = set(directories)  # not looked at yet
-        self._links: dict[RunDirectory, Link] = {}
+        self._links: dict[RunDirectory, ShimLink] = {}
         self._by_fd: dict[int, RunDirectory] = {}
         self._watched = Watched()
         self._most_links = room_for(descriptors=1, most=_MOST_LINKS)
@@ -91,13 +91,13 @@ class _Watch:
 
     def to_look_at(self) -> list[RunDirectory]:
         """Those without a link: the shims of the others are there."""
-        return list(self._unlinked)
+        return list(self._without_link)
 
     def ended(self, directory: RunDirectory) -> Steps[RunView | None]:
         """The run, once its ending is recorded; whatever is needed to get there is begun."""
         try:
             if len(self._links) >= self._most_links and directory.lock_is_held():
-                seconds = max(_POLL_SECONDS, _POLL_SECONDS_EACH * len(self._unlinked))
+                seconds = max(_POLL_SECONDS, _POLL_SECONDS_EACH * len(self._without_link))
                 self._longest = min(self._longest, seconds)
                 return None
             if directory in self._fresh:
@@ -111,15 +111,15 @@ class _Watch:
             self._give_way()
             return None
         if view is not None:
-            del self._unlinked[directory]
-        elif directory in self._unlinked:
+            del self._without_link[directory]
+        elif directory in self._without_link:
             self._longest = _SOON_SECONDS
         return view
 
     def finds_attention(self) -> bool:
         """Whether one of those that were heard of, or can't be heard, needs a person."""
         heard, self._heard = self._heard, set()
-        found = [*heard, *self._unlinked] if self._hears else ()
+        found = [*heard, *self._without_link] if self._hears else ()
         return any(describe_run(self._view(one)).attention is not None for one in found)
 
     def _look(self, directory: RunDirectory) -> Steps[RunView | None]:
@@ -146,17 +146,17 @@ class _Watch:
             return False
         self._watched.add(link.fd)
         self._links[directory], self._by_fd[link.fd] = link, directory
-        del self._unlinked[directory]
+        del self._without_link[directory]
         if self._hears:
             link.send(b'{"do":"subscribe"}\n')  # the answer is the first that is heard
         return True
 
-    def _unlink(self, directory: RunDirectory) -> None:
+    def _hang_up(self, directory: RunDirectory) -> None:
         link = self._links.pop(directory)
         del self._by_fd[link.fd]
         self._watched.remove(link.fd)
         link.__exit__()
-        self._unlinked[directory] = None
+        self._without_link[directory] = None
 
     def _view(self, directory: RunDirectory) -> RunView:
         before = self._views.get(directory)
@@ -168,7 +168,7 @@ class _Watch:
         """No descriptor is left: hold half as many."""
         self._most_links = max(1, len(self._links) // 2)
         while len(self._links) > self._most_links:
-            self._unlink(next(reversed(self._links)))
+            self._hang_up(next(reversed(self._links)))
 
     def pause(self, left: float | None) -> Steps[None]:
         """Wait for any link to hang up; a run without a link is looked at again soon."""
@@ -179,8 +179,8 @@ class _Watch:
             directory = self._by_fd[fd]
             self._heard.add(directory)
             if not self._links[directory].drain():
-                self._unlink(directory)
+                self._hang_up(directory)
         if boottime() - self._looked_at >= _LOOK_SECONDS:
             self._looked_at = boottime()
             for directory in [one for one in self._links if not one.exists()]:
-                self._unlink(directory)
+                self._hang_up(directory)

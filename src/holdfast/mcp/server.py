@@ -17,15 +17,7 @@ from mcp.server import Server
 from mcp.shared.exceptions import MCPError
 
 from holdfast import __version__
-from holdfast.errors import (
-    Bug,
-    HoldfastError,
-    Refused,
-    Unavailable,
-    WrongUse,
-    is_shortage,
-    out_of_room,
-)
+from holdfast.errors import HoldfastError, Refused, Unavailable, WrongUse, as_our_error
 from holdfast.lean import json_text
 from holdfast.manage.reading.apart import Apart
 from holdfast.mcp.acting import resume_run, send_to_run, start_run, stop_run
@@ -136,13 +128,8 @@ class _Handlers:
         try:
             tool = self._checked(params.name, call.given)
             return _answer(await self._bounded(tool, call), is_structured=tool.gives is not None)
-        except HoldfastError as error:
-            return _answer(_failure(error, call), is_error=True)
-        except OSError as error:
-            said = out_of_room(error) if is_shortage(error) else _bug(error)
-            return _answer(_failure(said, call), is_error=True)
         except Exception as error:  # noqa: BLE001 - the last line: a fault is said to be ours
-            return _answer(_failure(_bug(error), call), is_error=True)
+            return _answer(_failure(as_our_error(error), call), is_error=True)
 
     async def _bounded(self, tool: DeclaredTool, call: ToolCall) -> Json:
         """The answer within the time that clients have; a person may take longer."""
@@ -250,7 +237,3 @@ def _failure(error: HoldfastError, call: ToolCall) -> Json:
     """The contract's error; of a run that was looked at, its last lines too."""
     found = {} if call.info is None else about(call.info, call.tools)
     return {**error.to_json(), **found}
-
-
-def _bug(error: Exception) -> Bug:
-    return Bug(f"unexpected {type(error).__name__}: {error}; this is a bug in Holdfast")

@@ -14,6 +14,11 @@ class Verdict(StrEnum):
     RECYCLED = "RECYCLED"
     UNKNOWN = "UNKNOWN"
 
+    @property
+    def is_gone(self) -> bool:
+        """Proven: the process that was recorded has ended."""
+        return self in (Verdict.GONE, Verdict.RECYCLED)
+
 
 class Proof(StrEnum):
     """What a verdict rests on, strongest first."""
@@ -35,7 +40,7 @@ class Look(Record):
     @property
     def is_gone(self) -> bool:
         """Proven: the process that was recorded has ended."""
-        return self.verdict in (Verdict.GONE, Verdict.RECYCLED)
+        return self.verdict.is_gone
 
 
 def unknown(evidence: str) -> Look:

@@ -31,6 +31,11 @@ class Outcome(StrEnum):
         """It did what it was started for."""
         return self in (Outcome.SUCCEEDED, Outcome.COMPLETED)
 
+    @property
+    def is_failure(self) -> bool:
+        """It did not, and nobody asked it to end."""
+        return not self.is_success and self is not Outcome.STOPPED
+
 
 class EndedBy(StrEnum):
     """What ended a run."""

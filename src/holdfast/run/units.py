@@ -206,3 +206,12 @@ def clock(at: str | None, now: float) -> str:
     then, today = time.localtime(seconds_of(at)), time.localtime(now)
     date = "" if then[:3] == today[:3] else "%m-%d " if then[0] == today[0] else "%Y-%m-%d "
     return time.strftime(f"{date}%H:%M:%S", then)
+
+
+def in_its_unit(field: str, value: object) -> str:
+    """The value of an option as people write it: the end of its field's name says the unit."""
+    if isinstance(value, (int, float)) and field.endswith("_seconds"):
+        return span(value)
+    if isinstance(value, int) and field.endswith("_bytes"):
+        return size(value)
+    return f"{value}"

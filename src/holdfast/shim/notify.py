@@ -17,7 +17,6 @@ from holdfast.process.this_host import STAMP
 from holdfast.process.verdict import Verdict
 from holdfast.run.atomic_files import encode, write_all
 from holdfast.run.inner_runs import NOTICE_STAMP
-from holdfast.run.outcomes import Outcome
 from holdfast.shim.summary import summarise
 
 TYPE_CHECKING = False
@@ -85,7 +84,7 @@ class Notifier:
         if self._kinds is None or event in self._kinds:
             return True
         outcome = self._supervisor.journal.facts.outcome
-        has_failed = outcome is not None and not (outcome.is_success or outcome is Outcome.STOPPED)
+        has_failed = outcome is not None and outcome.is_failure
         return event == "ended" and has_failed and "failed" in self._kinds
 
     def _fail(self, event: str, why: str) -> None:

@@ -8,7 +8,7 @@ from textual.screen import Screen
 from holdfast.errors import HoldfastError
 from holdfast.manage.info import read_run
 from holdfast.manage.plaintext import printable, width
-from holdfast.manage.words.possible import Deed, recovered_there, why_not
+from holdfast.manage.words.possible import Deed, permissions_asked, recovered_there, why_not
 from holdfast.run.directory import RunDirectory
 from holdfast.tui.deeds import DeedRequest, run_of
 from holdfast.tui.dialogs import AnswerQuestion, AskLine, Confirm, HelpPage, Palette
@@ -205,8 +205,6 @@ class ActingScreen(Screen[None]):
         if isinstance(info, HoldfastError) or refusal:
             self.top.say(refusal, "warn")
             return
-        asked = info.attention or {}
-        questions = [one for one in (asked, *asked["others"]) if one["kind"] == "permission"]
 
         def then(word: GivenWord | None) -> None:
             if word is None:
@@ -215,7 +213,7 @@ class ActingScreen(Screen[None]):
             deed = Deed.APPROVE if word.is_allowed else Deed.DENY
             self.top.begin(DeedRequest(deed, ((row.id, row.name),), word.question))
 
-        self.app.push_screen(AnswerQuestion(row.name, questions), then)
+        self.app.push_screen(AnswerQuestion(row.name, permissions_asked(info)), then)
 
     def action_palette(self) -> None:
         entries = [(verb.name, verb.key, verb.help, self.refusal(verb)) for verb in VERBS.values()]

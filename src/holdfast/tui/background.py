@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from contextvars import copy_context
 
-from holdfast.errors import Bug, HoldfastError, is_shortage, out_of_room
+from holdfast.errors import as_our_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,10 +67,5 @@ def attempted(work: Work) -> Any:
     """The result, or why there is none."""
     try:
         return work()
-    except HoldfastError as error:
-        return error
     except Exception as error:  # noqa: BLE001 - it is shown on the screen, which goes on
-        if isinstance(error, OSError) and is_shortage(error):
-            return out_of_room(error)
-        said = f"unexpected {type(error).__name__}: {error}; this is a bug in Holdfast"
-        return Bug(said, hint="please report it")
+        return as_our_error(error)

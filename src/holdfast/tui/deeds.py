@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.errors import HoldfastError, NoStdin, Refused
+from holdfast.errors import HoldfastError, Refused, as_our_error
 from holdfast.manage.changing.stop_attempt import Attempted, attempt
 from holdfast.manage.operations import run_steps
 from holdfast.manage.removal.archive import archive_run
@@ -188,8 +188,8 @@ def _one_by_one(
         tell(f"{place} of {len(asked.runs)}")
         try:
             done.append(deed(run_of(library, run_id), name))
-        except HoldfastError as error:
-            errors.append(error)
+        except (HoldfastError, OSError) as error:  # what was done to the others is told
+            errors.append(as_our_error(error))
     return _summed_up(done, errors, verb)
 
 
@@ -206,13 +206,9 @@ def _send(library: Runs, asked: DeedRequest, tell: Tell) -> DeedResult:
     (run_id, name), *_ = asked.runs
     run = run_of(library, run_id)
     info = run.info()
-    if not info.pty and (info.wanted or {}).get("stdin") != "pipe":
-        raise NoStdin(
-            f"{name} was started without a stdin to write to",
-            hint="start it with --pty or --stdin pipe",
-        )
-    if not info.is_active:
-        raise Refused(f"{name} has ended ({info.outcome})")
+    refusal = why_not(asked.deed, info)
+    if refusal:
+        raise Refused(refusal)
     run.send(os.fsencode(asked.text) + (b"\r" if info.pty else b"\n"))
     return DeedResult(f"sent to {name}")
 

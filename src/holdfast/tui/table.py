@@ -10,7 +10,6 @@ from holdfast.manage.plaintext import cut, printable, width
 from holdfast.manage.words.urgency import Urgency
 from holdfast.manage.words.views import NUMBERS
 from holdfast.record import Record
-from holdfast.run.outcomes import Outcome
 from holdfast.tui.board import LETTERS
 
 TYPE_CHECKING = False
@@ -41,7 +40,6 @@ _LOOKS = {
     Urgency.QUEUED: "",
     Urgency.ENDED: "dim",
 }
-_GOOD = (Outcome.SUCCEEDED, Outcome.COMPLETED, Outcome.STOPPED)
 _WIDTHS = {"STATE": 9, "AGE": 4, "CPU": 5, "CPU~": 6, "MEM": 6, "MEM~": 6, "OUTPUT": 8,
            "TOKENS": 6, "COST": 7}  # fmt: skip
 _GIVE_WAY = (
@@ -57,7 +55,7 @@ _GIVE_WAY = (
 )  # the first goes first
 _LEAST_NOTE = 18
 _GAP = 1
-WIDE = 100  # from so many columns on the head always has its letters
+WIDE = 100  # at this width and above, the head always has its letters
 _MARGIN = 3  # mark, sign, space
 
 
@@ -140,5 +138,5 @@ def row_line(
 
 def look_of(row: Row) -> str:
     """What its state means at a glance."""
-    is_bad = row.outcome is not None and not row.state.is_active and row.outcome not in _GOOD
-    return "bad" if is_bad and row.urgency is Urgency.ENDED else _LOOKS[row.urgency]
+    has_failed = row.outcome is not None and row.outcome.is_failure and not row.state.is_active
+    return "bad" if has_failed and row.urgency is Urgency.ENDED else _LOOKS[row.urgency]

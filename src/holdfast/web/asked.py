@@ -55,17 +55,17 @@ class AskedQuery:
             raise InvalidOption(f"{name}: 1 or 0", option=name)
         return text in ("1", "true")
 
-    def since(self, name: str = "since") -> float | None:
+    def since(self) -> float | None:
         """A duration before now, as seconds since the epoch."""
-        text = self.text(name)
-        return None if text is None else time.time() - parse_duration(text, name)
+        text = self.text("since")
+        return None if text is None else time.time() - parse_duration(text, "since")
 
-    def tags(self, name: str = "tag") -> dict[str, list[str] | None]:
+    def tags(self) -> dict[str, list[str] | None]:
         tags: dict[str, list[str] | None] = {}
-        for one in self.texts(name) or ():
+        for one in self.texts("tag") or ():
             key, equals, value = one.partition("=")
             if not key:
-                raise InvalidOption(f"{name}: {one[:40]!r} is not KEY=VALUE", option=name)
+                raise InvalidOption(f"tag: {one[:40]!r} is not KEY=VALUE", option="tag")
             known = tags.get(key, [])
             tags[key] = None if not equals or known is None else [*known, value]
         return tags

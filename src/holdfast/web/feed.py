@@ -192,7 +192,7 @@ class EventFeed:
                     yield b": still here\n\n"
 
     def _place_of(self, last_id: str | None) -> tuple[int | None, int | None]:
-        """The number to go on after; None: a snapshot is due, after so many that are lost.
+        """The number to go on after; None: too many messages are lost, a snapshot is due.
 
         How many another server's client lost is not known.
         """

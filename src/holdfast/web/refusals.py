@@ -15,7 +15,7 @@ _BUTTONS = (
 
 
 def refusals(info: RunInfo, node: str = "") -> dict[str, str]:
-    """By action; empty: nothing speaks against it. `node`: where the run is, if not here."""
+    """Why each action is impossible; empty: it is not. `node`: where the run is, if not here."""
     found = {deed.value: why_not(deed, info) for deed in _BUTTONS}
     if node:
         found[Deed.RECOVER.value] = recovered_there(info.name or info.id, node)

@@ -8,7 +8,7 @@ from holdfast.manage.changing.adjusting import adjustable_options
 from holdfast.manage.plaintext import printable
 from holdfast.manage.runs import Runs
 from holdfast.manage.starting.launch import allow_fork
-from holdfast.run.units import size, span
+from holdfast.run.units import in_its_unit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,6 +61,4 @@ def run(args: Namespace) -> int:
 def _shown(option: Option, value: Any) -> str:
     if value is None:
         return _NO_LIMIT
-    if option.field.endswith("_seconds"):
-        return span(value)
-    return size(value) if option.field.endswith("_bytes") else f"{value}"
+    return in_its_unit(option.field, value)

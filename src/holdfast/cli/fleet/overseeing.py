@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from typing import Any
 
+    from holdfast.fleet.order import Resettled
     from holdfast.fleet.placement import Placement
+    from holdfast.manage.operations import Steps
 
 _AT_ONCE = 8
 
@@ -96,7 +98,7 @@ def _check(fleet: Fleet, words: list[str], args: Namespace) -> int:
 def _recover(fleet: Fleet, _words: list[str], args: Namespace) -> int:
     """Go on with what submitters left unfinished."""
     unfinished = fleet.ledger.unfinished()
-    steps = [resettle(fleet.ledger, fleet.placer_of(one.target), one) for one in unfinished]
+    steps = [_resettle(fleet, one) for one in unfinished]
     rows: list[dict[str, Any]] = []
     code = 0
     for one, result in zip(unfinished, run_together(steps, _AT_ONCE), strict=True):
@@ -118,6 +120,11 @@ def _recover(fleet: Fleet, _words: list[str], args: Namespace) -> int:
         for row in rows:
             streams.say(printable(f"{row['name']} on {row['on']}: {row['outcome']}: {row['says']}"))
     return code
+
+
+def _resettle(fleet: Fleet, one: Placement) -> Steps[Resettled]:
+    """The engine of one may be in no settings any more, which is an error of that one alone."""
+    return (yield from resettle(fleet.ledger, fleet.placer_of(one.target), one))
 
 
 def _give_up(fleet: Fleet, words: list[str], args: Namespace) -> int:

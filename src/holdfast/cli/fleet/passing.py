@@ -14,10 +14,18 @@ import sys
 
 from holdfast.cli.arguments.fast_args import QuickParser
 from holdfast.cli.text import streams
+from holdfast.cli.text.log_text import LineText, LogFormat
 from holdfast.cli.text.terminal import columns, is_terminal
 from holdfast.errors import HoldfastError, NoAnswer, NotFound, OtherNode, Unavailable, WrongUse
 from holdfast.fleet.placer import NodeCall
-from holdfast.fleet.reaching import ask, drop_waiting, leave_to_engine, look_steps, open_channel
+from holdfast.fleet.reaching import (
+    ask,
+    drop_waiting,
+    leave_to_engine,
+    look_steps,
+    open_channel,
+    read_document,
+)
 from holdfast.fleet.remote import RemoteRun
 from holdfast.manage.operations import run_steps
 from holdfast.manage.run import Run
@@ -212,20 +220,24 @@ def _pass_each(
 ) -> int:
     if verb == "logs" and args.follow:
         raise WrongUse("-f follows the runs of one node", hint="name those of one node")
+    args.is_one_of_several = True
     local = [one for one in references if not isinstance(meant.get(one), RemoteRun)]
-    code, documents = _here(module, args, local) if local else (0, [])
+    code, documents = _here(verb, module, args, local) if local else (0, [])
     documents = [*told, *documents]
     codes = dict.fromkeys(local, code)
     remote = {one: run for one in references if isinstance(run := meant.get(one), RemoteRun)}
     steps = [_ask_one(verb, run, words_of(verb, module, args, [run.id])) for run in remote.values()]
     for reference, reply in zip(remote, run_together(steps, _AT_ONCE), strict=True):
-        if isinstance(reply, HoldfastError):
-            codes[reference] = reply.exit_code
-            documents.append(_failed(reference, reply, args))
-            continue
-        codes[reference] = reply.code
-        documents += _told(reply.output, reply.errors, args)
-    if args.json:
+        try:
+            documents += _told(verb, remote[reference], reply, args)
+            codes[reference] = reply.code
+        except HoldfastError as error:
+            codes[reference] = error.exit_code
+            documents.append(_failed(reference, error, args))
+    if verb == "logs" and args.json:
+        for document in documents:
+            streams.say_json(document)
+    elif args.json:
         streams.say_json({"schema": 1, "runs": documents})
     return next((codes[one] for one in references if codes.get(one)), 0)
 
@@ -240,10 +252,10 @@ def _ask_one(verb: str, run: RemoteRun, words: list[str]) -> Steps[Reply]:
         raise (yield from leave_to_engine(run._fleet, run.placement, error)) from None
 
 
-def _here(module: Module, args: Namespace, local: list[str]) -> tuple[int, list[Any]]:
+def _here(verb: str, module: Module, args: Namespace, local: list[str]) -> tuple[int, list[Any]]:
     """Those of this home; with --json what it prints is a part of the whole."""
     args.run = local
-    if not args.json:
+    if not args.json or verb == "logs":
         return module.run(args), []
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -251,16 +263,31 @@ def _here(module: Module, args: Namespace, local: list[str]) -> tuple[int, list[
     return code, list(json.loads(printed.getvalue() or "{}").get("runs", []))
 
 
-def _told(output: bytes, errors: str, args: Namespace) -> list[Any]:
-    if args.json:
-        try:
-            return list(json.loads(output).get("runs", []))
-        except ValueError:
-            return []
-    streams.say_bytes([output])
-    if errors:
-        streams.complain(errors)
+def _told(verb: str, run: RemoteRun, reply: Reply | HoldfastError, args: Namespace) -> list[Any]:
+    """Show what a node printed; with --json, what it says of the run. Its error is raised."""
+    if isinstance(reply, HoldfastError):
+        raise reply
+    if verb == "logs":
+        _show_lines(run, reply, args)
+    elif args.json:
+        return list(read_document(run.placement, verb, reply).get("runs", ()))
+    else:
+        streams.say_bytes([reply.output])
+    if reply.errors and not args.json:
+        streams.complain(reply.errors)
     return []
+
+
+def _show_lines(run: RemoteRun, reply: Reply, args: Namespace) -> None:
+    """Output of one run of several: each line has its name."""
+    name, lines = run.placement.name, reply.output.splitlines()
+    if args.json:
+        for line in lines:
+            document = read_document(run.placement, "logs", reply.replace(output=line))
+            streams.say_json({"name": name, **document})
+        return
+    head = LineText(LogFormat(names=True), name).head(0)
+    streams.say_bytes(head + line + b"\n" for line in lines)
 
 
 def _failed(reference: str, error: HoldfastError, args: Namespace) -> dict[str, Any]:

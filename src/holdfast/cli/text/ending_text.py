@@ -65,7 +65,7 @@ def reason(info: RunInfo, code: int) -> str | None:
 
 
 def cause(info: RunInfo, code: int) -> str | None:
-    """What led to it, where `describe` does not say that."""
+    """Why it ended so, where `describe` does not say that."""
     if info.outcome in _NEEDS_A_REASON or code == 125:
         return printable(f"{info.name}: {why(info) or info.evidence}")
     return None

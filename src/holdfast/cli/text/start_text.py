@@ -131,7 +131,7 @@ def who(info: RunInfo) -> str:
 
 
 def warn_of_terminal(spec: RunSpec) -> None:
-    """An agent that would talk to somebody, and has neither a terminal nor input."""
+    """Warn of an interactive agent that was given neither a terminal nor input."""
     if spec.agent is None or spec.pty or spec.wanted.stdin != "null":
         return
     from holdfast.agents.recognition import needs_terminal

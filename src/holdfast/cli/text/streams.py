@@ -68,7 +68,7 @@ def say_json_list(name: str, documents: Iterable[dict[str, Any]]) -> None:
 
 
 def make_room(size: int) -> None:
-    """Where stdout is a pipe: let it take so much at once. A flood then wakes both sides less."""
+    """If stdout is a pipe: make it this large. Much output then wakes both sides less often."""
     import fcntl
 
     set_size = getattr(fcntl, "F_SETPIPE_SZ", None)  # Linux alone

@@ -21,7 +21,7 @@ _PROGRAM = "import sys; sys.path[:] = {path!r}; from holdfast.cli import program
 
 
 def export_beside(seconds: float, notice: Callable[[str], None]) -> Steps[None]:
-    """Export this home, for so long at most; a failure is told, and made good by the next."""
+    """Export this home, within that time. A failure is told; the next export makes up for it."""
     try:
         if load_settings().ledger == HOME:
             return

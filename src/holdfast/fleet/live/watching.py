@@ -13,7 +13,13 @@ import time
 
 from holdfast.errors import Bug, HoldfastError, is_shortage, out_of_room
 from holdfast.fleet.library import Fleet
-from holdfast.fleet.listing import FleetLook, look_at_group, look_from_here, node_key
+from holdfast.fleet.listing import (
+    FleetLook,
+    look_at_group,
+    look_at_silent,
+    look_from_here,
+    node_key,
+)
 from holdfast.fleet.placement import Placement
 from holdfast.fleet.remote_info import UNFIT, unreadable_info
 from holdfast.fleet.verdict import NodeLook
@@ -254,9 +260,9 @@ class TargetWatch:
                 steps = together([self._ask(fleet, key, group) for key, group in groups], _AT_ONCE)
                 try:
                     run_steps(together([steps, self._ended()], until=lambda _: True))
-                except OSError as error:  # of a ledger that can't be written: shown as it was
-                    if not is_shortage(error):
-                        raise
+                except HoldfastError:  # no descriptor is left to wait with: shown as they were
+                    for key, _ in groups:
+                        self._put_off(key, NODE_SECONDS)
                 took = time.monotonic() - began
                 self._rest(took * (1 / _BUSY_SHARE - 1))
         for fd in (self._wake_read, self._wake_write):
@@ -295,8 +301,8 @@ class TargetWatch:
             looks = yield from look_at_group(fleet, group)
         except (HoldfastError, OSError, *UNFIT) as error:
             why = _told(error).message
-            looks = [look_from_here(fleet, one, NodeLook.SILENT, why) for one in group]
-        is_silent = any(one.look in (NodeLook.SILENT, NodeLook.OTHER) for one in looks)
+            looks = look_at_silent(fleet, group, why)
+        is_silent = not all(one.look.is_reached for one in looks)
         pause = NODE_SECONDS
         if is_silent:
             pause = min(self._pause.get(key, NODE_SECONDS / 2) * 2, MOST_SILENT_SECONDS)
@@ -311,8 +317,9 @@ class TargetWatch:
 
 
 def _seen(look: FleetLook) -> SeenElsewhere:
-    where, is_reached = look.placement.where, look.look not in (NodeLook.SILENT, NodeLook.OTHER)
-    return SeenElsewhere(look.info, row_of(look.info).replace(node=where), where, is_reached)
+    where = look.placement.where
+    row = row_of(look.info).replace(node=where)
+    return SeenElsewhere(look.info, row, where, look.look.is_reached)
 
 
 def _unread(run_id: str) -> Placement:

@@ -322,7 +322,7 @@ def _ready(fds: set[int], seconds: float | None = None) -> set[int]:
 
 
 class Bridge:
-    """Serves commands until nobody comes, or Ray is not to be had."""
+    """Serves commands until no more come, or Ray can't be reached."""
 
     def __init__(self, listening: socket.socket, address: str) -> None:
         self._listening = listening

@@ -132,7 +132,7 @@ def _within_limit(request: Json) -> Json:
 
 
 def _own_seconds(left: float, grace: float) -> float:
-    """How long a run may take whose job has so much time left."""
+    """How long a run may take, by the time that its job has left."""
     return max(1.0, left - grace - LIMIT_ROOM_SECONDS)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.errors import Refused, WrongUse
 from holdfast.manage.changing.asking import ask_shim
+from holdfast.manage.words.possible import permissions_asked
 from holdfast.record import Record
 
 TYPE_CHECKING = False
@@ -41,7 +42,7 @@ def answer_run(
     if message is not None and len(message) > MOST_MESSAGE:
         raise WrongUse(f"message: a text of at most {MOST_MESSAGE} characters")
     if message is not None and any("\ud800" <= one <= "\udfff" for one in message):
-        raise WrongUse("message: it is not UTF-8")  # an agent may not survive to be told it
+        raise WrongUse("message: it is not UTF-8")  # an agent may die of such a text
     request = {"do": "answer", "id": question, "allow": allow, "message": message,
                "asked_by": list(asked_by)}  # fmt: skip
     answer = yield from ask_shim(directory, request)
@@ -50,12 +51,10 @@ def answer_run(
 
 def only_question(info: RunInfo) -> dict[str, Any]:
     """What is asked, where that is one thing, whole; Refused otherwise."""
-    asked = info.attention
-    name = info.name or info.id
-    questions = [one for one in (asked, *(asked or {}).get("others", ())) if one is not None]
-    permissions = [one for one in questions if one["kind"] == "permission"]
+    name, permissions = info.name or info.id, permissions_asked(info)
     if not permissions:
-        terminal = " Its terminal can answer: " + f"holdfast attach {name}" if questions else ""
+        waits = info.attention is not None
+        terminal = f" Its terminal can answer: holdfast attach {name}" if waits else ""
         raise Refused(f"{name} asks for no permission.{terminal}", run=info.id)
     if len(permissions) > 1:
         ids = ", ".join(one["id"] for one in permissions)
@@ -70,5 +69,4 @@ def only_question(info: RunInfo) -> dict[str, Any]:
             hint=f"holdfast status {name}; then answer it by its ID, {permissions[0]['id']}",
             run=info.id,
         )
-    only: dict[str, Any] = permissions[0]
-    return only
+    return permissions[0]

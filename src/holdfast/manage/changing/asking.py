@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.errors import Refused, Unavailable
 from holdfast.manage.adopting import Adopting
-from holdfast.manage.shim_client import reach
+from holdfast.manage.shim_client import ask_shim_of
 from holdfast.manage.state import view_run
 from holdfast.manage.stopping import unproven
 from holdfast.manage.vanished import refuse_vanished
@@ -41,11 +41,7 @@ def ask_shim(
         check(view.spec)
     if not directory.lock_is_held():
         yield from Adopting(directory).adopt()
-    answer: Json | None = None
-    link = yield from reach(directory)
-    if link is not None:
-        with link:
-            answer = yield from link.ask(request)
+    answer: Json | None = yield from ask_shim_of(directory, request)
     if answer is None:
         message = f"the shim of {name} does not answer"
         raise Unavailable(message, hint=f"{status}; try again", run=directory.id)

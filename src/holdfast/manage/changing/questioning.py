@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.manage.operations import Steps
-    from holdfast.manage.shim_client import Link
+    from holdfast.manage.shim_client import ShimLink
     from holdfast.run.directory import RunDirectory
 
     Json = dict[str, Any]
@@ -63,7 +63,7 @@ def put_question(directory: RunDirectory, asked: Json) -> Steps[PersonsDecision]
     return PersonsDecision(False, "Nobody answered for a day.")
 
 
-def _ask(link: Link, request: Json, directory: RunDirectory) -> Steps[PersonsDecision | None]:
+def _ask(link: ShimLink, request: Json, directory: RunDirectory) -> Steps[PersonsDecision | None]:
     """None: the shim is gone, or is being started: call again."""
     answer = yield from link.ask(request)
     if answer is None or answer.get("code") == "later":

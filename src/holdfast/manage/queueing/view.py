@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-BATON_SECONDS = 5.0  # a plan takes milliseconds: who has had the baton for so long may be stopped
+BATON_SECONDS = 5.0  # a plan takes milliseconds: whoever holds the baton longer may be stopped
 _lines: dict[str, tuple[int, list[str]]] = {}  # by path: as of which change, and the runs that wait
 
 

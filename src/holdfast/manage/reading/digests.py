@@ -52,7 +52,7 @@ _LEFT_OUT = (
     *("state", "attempts", "shim", "workload", "wrappers", "wanted"),
     *("duration_seconds", "deadline_at", "last_output_at", "log_bytes", "notify_failure", "now"),
 )
-_STALE_SHARE = 8  # what is written again is worth it when one of so many has changed
+_STALE_SHARE = 8  # they are written again when one in this many has changed
 _WRONG = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 

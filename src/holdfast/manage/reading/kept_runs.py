@@ -26,7 +26,7 @@ class _Kept:
 
 
 class KeptRuns:
-    """The last so many that were asked for. From any thread."""
+    """The runs that were asked for last, at most `most` of them. From any thread."""
 
     def __init__(self, most: int = MOST_RUNS) -> None:
         self._most = most

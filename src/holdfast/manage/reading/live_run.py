@@ -87,7 +87,7 @@ class LiveRun:
 
 
 def _has_survivors(info: RunInfo | None) -> bool:
-    return info is not None and bool((info.cleanup or {}).get("survivors"))
+    return info is not None and info.has_survivors
 
 
 def _is_calm(info: RunInfo, stamp: Stamp) -> bool:

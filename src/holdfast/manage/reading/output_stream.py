@@ -10,7 +10,7 @@ import time
 from holdfast.errors import DamagedRecord, LaterVersion, RunNotFound
 from holdfast.manage.operations import Wait, run_steps
 from holdfast.manage.reading.inotify import FileWatch
-from holdfast.manage.shim_client import Link, open_link
+from holdfast.manage.shim_client import ShimLink, open_link
 from holdfast.manage.state import view_run
 from holdfast.run.facts import State
 from holdfast.run.output import Chunk, LineCarrier, OutputReader
@@ -46,7 +46,7 @@ class OutputStream:
         kept = directory.first_kept_byte(self._path)
         self._reader = OutputReader(self._path, at_byte, first_kept=kept)
         self._watch = FileWatch() if watch is None else watch
-        self._link: Link | None = None
+        self._link: ShimLink | None = None
         self._most_bytes = most_bytes  # of a chunk
         self._last = (0.0, 0)  # when the last chunk was given, and how much it was
 

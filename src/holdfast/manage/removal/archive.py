@@ -85,7 +85,7 @@ def _add_all(archive: tarfile.TarFile, directory: RunDirectory) -> None:
 
 
 def _worth_keeping(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Files and folders; a socket or pipe without its shim is nothing."""
+    """Files and folders; a socket or pipe is of no use without its shim."""
     if not (member.isreg() or member.isdir()):
         return None
     member.mode = stat.S_IRWXU if member.isdir() else stat.S_IRUSR | stat.S_IWUSR

@@ -104,7 +104,7 @@ def lone_points(segments: list[list[Known]], seconds: float, buckets: int) -> li
 
 
 def columns(line: Curve, seconds: float, count: int) -> list[float | None]:
-    """The highest value in each of so many columns; None where nothing is known."""
+    """The highest value in each column; None where nothing is known."""
     found: list[float | None] = [None] * count
     width = seconds / count if seconds > 0 else 1.0
 

@@ -6,14 +6,7 @@ or nothing, as with any start.
 
 from __future__ import annotations
 
-from holdfast.errors import (
-    HoldfastError,
-    InvalidName,
-    InvalidOption,
-    WrongUse,
-    is_shortage,
-    out_of_room,
-)
+from holdfast.errors import HoldfastError, InvalidName, InvalidOption, WrongUse, as_our_error
 from holdfast.manage.operations import room_for
 from holdfast.manage.starting.config import layered, preset_names
 from holdfast.manage.starting.elsewhere import is_placed
@@ -232,11 +225,7 @@ def _start(place: int, steps: Steps[RunDirectory | Run], told: Told) -> Steps[St
     started: Started
     try:
         started = yield from steps
-    except HoldfastError as error:
-        started = error
-    except OSError as error:
-        if not is_shortage(error):
-            raise
-        started = out_of_room(error)
+    except (HoldfastError, OSError) as error:
+        started = as_our_error(error)
     told(place, started)
     return started

@@ -81,7 +81,7 @@ def _note_of_running(info: RunInfo) -> str:
 
         notes.append(f"paused {age(time.time() - seconds_of(info.paused['since']))}")
     waits = (info.queue or {}).get("waits_for")
-    if waits is not None:  # for its agent's quota: what the last attempt came to is not news
+    if waits is not None:  # for its agent's quota: how the last attempt ended is known
         return ", ".join([*notes, waits["detail"]])
     if over_budget(info):
         notes.append(f"over budget: {over_budget(info)}")

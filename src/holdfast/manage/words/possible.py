@@ -12,6 +12,7 @@ from holdfast.run.facts import State
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from holdfast.manage.info import RunInfo
 
@@ -35,9 +36,15 @@ class Deed(StrEnum):
 
 
 def why_not(deed: Deed, info: RunInfo) -> str:
-    """Empty: nothing speaks against it."""
+    """Why it is impossible; empty: it is possible."""
     check = _CHECKS.get(deed)
     return "" if check is None else check(info)
+
+
+def permissions_asked(info: RunInfo) -> list[dict[str, Any]]:
+    """What the agent asks permission for; what else it waits for only its terminal can answer."""
+    asked = info.attention or {}
+    return [one for one in (asked, *asked.get("others", ())) if one.get("kind") == "permission"]
 
 
 def recovered_there(name: str, node: str) -> str:
@@ -71,11 +78,9 @@ def _send(info: RunInfo) -> str:
 
 
 def _answer(info: RunInfo) -> str:
-    asked = info.attention
-    if asked is None:
+    if info.attention is None:
         return f"{_name(info)} asks nothing"
-    permissions = [one for one in (asked, *asked["others"]) if one["kind"] == "permission"]
-    if not permissions:
+    if not permissions_asked(info):
         return f"{_name(info)} asks for no permission: its terminal can answer"
     if (info.wanted or {}).get("approve") != "ask":
         return f"{_name(info)} was started without --approve ask: its terminal can answer"
@@ -84,7 +89,7 @@ def _answer(info: RunInfo) -> str:
 
 def _stop(info: RunInfo) -> str:
     keeps = (info.wanted or {}).get("leftovers") == "keep"
-    return "" if keeps or (info.cleanup or {}).get("survivors") else _ended(info)
+    return "" if keeps or info.has_survivors else _ended(info)
 
 
 def _hurry(info: RunInfo) -> str:

@@ -105,7 +105,7 @@ def _out_of_memory(info: RunInfo) -> str:
 
 
 def over_budget(info: RunInfo) -> str:
-    """`1050 of 1000 tokens (50 over)`: what it came to in the end; empty: within its budget.
+    """`1050 of 1000 tokens (50 over)`: what it used in the end; empty: within its budget.
 
     A budget that was raised after it was reached is the one that counts.
     """

@@ -17,10 +17,11 @@ from holdfast.manage.words.status_processes import (
     usage_peak,
 )
 from holdfast.manage.words.views import is_unrecorded, next_steps
+from holdfast.options import WATCHED
 from holdfast.process.clock import seconds_of
 from holdfast.record import Record
 from holdfast.run.facts import RunFacts, State
-from holdfast.run.units import age, clock, duration, size, span
+from holdfast.run.units import age, clock, duration, in_its_unit, size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,19 +143,7 @@ def _agent(info: RunInfo) -> str:
 
 
 _LONGEST = 120  # of a text from outside
-_LIMITS = {
-    "timeout_seconds": "timeout",
-    "idle_timeout_seconds": "idle timeout",
-    "silence_timeout_seconds": "silence timeout",
-    "memory_max_bytes": "memory max",
-    "max_tokens": "max tokens",
-    "max_cost_usd": "max cost $",
-    "log_max_bytes": "log max",
-    "done_when": "done when",
-    "workload": "workload",
-    "notify": "notify",
-    "notify_on": "notify on",
-}
+_SHOWN = (*WATCHED, "log_max_bytes", "workload", "notify", "notify_on")
 
 
 def _wanted(info: RunInfo) -> str:
@@ -170,13 +159,13 @@ def _wanted(info: RunInfo) -> str:
 def _limits_of(info: RunInfo) -> dict[str, str]:
     """What is worth showing of what was asked, by the option's name."""
     wanted, said = info.wanted or {}, {}
-    for name, label in _LIMITS.items():
+    for name in _SHOWN:
         value = wanted.get(name)
-        if value is not None:
-            shown = span(value) if name.endswith("_seconds") else value
+        if value is not None and value is not False:
             option = name.removesuffix("_seconds").removesuffix("_bytes").removesuffix("_usd")
-            shown = size(value) if name.endswith("_bytes") else shown
-            said[option] = f"{label}{'' if label.endswith('$') else ' '}{shown}"
+            sign = " $" if name.endswith("_usd") else " "
+            shown = "" if value is True else f"{sign}{in_its_unit(name, value)}"
+            said[option] = f"{option.replace('_', ' ')}{shown}"
     if wanted.get("on_budget") == "pause":
         said["on_budget"] = "paused at its budget"
     if wanted.get("restart", "no") != "no":

@@ -62,7 +62,7 @@ def suspects(processes: Processes) -> str:
 
 
 def cleanup_line(known: StatusFacts) -> str:
-    """What the stop of the tree came to, and what survives it now."""
+    """The result of the stop of the tree, and what survives it now."""
     cleanup = known.info.cleanup
     if cleanup is None:
         return ""

@@ -44,7 +44,7 @@ def urgency_of(info: RunInfo) -> Urgency:
     known = _BY_STATE.get(info.state)
     if known is not None:
         return known
-    if (info.cleanup or {}).get("survivors"):
+    if info.has_survivors:
         return Urgency.ANOMALY
     if info.state is State.ENDED:
         return Urgency.ENDED

@@ -202,7 +202,7 @@ def next_steps(info: RunInfo) -> list[str]:
     if info.state is not State.ENDED:
         attach = [f"attach {name}"] if info.pty else []
         return [*answer, *unpause, f"logs -f {name}", *attach, f"wait {name}", f"stop {name}"]
-    if (info.cleanup or {}).get("survivors"):
+    if info.has_survivors:
         return [f"tree {name}", f"stop {name}"]
     result = [f"result {name}"] if info.result is not None else []
     resume = [f'resume {name} "..."'] if info.session is not None else []

@@ -11,7 +11,6 @@ import os
 from holdfast.errors import HoldfastError, Refused
 from holdfast.lean import read_json
 from holdfast.process.identity import ProcessIdentity
-from holdfast.process.verdict import Verdict
 from holdfast.record import Record
 from holdfast.run.atomic_files import atomic_write, encode, remove_file
 from holdfast.run.directory import RunDirectory
@@ -99,7 +98,7 @@ def orphaned(home: Home) -> Iterator[tuple[str, Worktree]]:
 
 
 def _is_gone(launcher: ProcessIdentity) -> bool:
-    return launcher.verdict() in (Verdict.GONE, Verdict.RECYCLED)
+    return launcher.verdict().is_gone
 
 
 def _note_path(home: Home, run_id: str) -> str:

@@ -137,7 +137,7 @@ class Sampler:
         self._ledger.go_on(now)
         return now, at
 
-    def activity(self, members: Iterable[Member], now: float | None = None) -> Activity:
+    def activity(self, members: Iterable[Member]) -> Activity:
         """What the whole tree has done so far, wrappers too."""
         members = list(members)
         ticks = io_bytes = 0
@@ -145,8 +145,7 @@ class Sampler:
             stat, transfer = member.stat, member.files.transfer()
             ticks += stat.cpu_ticks + stat.waited_ticks if stat else 0
             io_bytes += transfer.chars if transfer and member.is_proven("io") else 0
-        at = boottime() if now is None else now
-        return Activity(at, ticks / TICKS_PER_SECOND, io_bytes)
+        return Activity(boottime(), ticks / TICKS_PER_SECOND, io_bytes)
 
     def memory_bytes(self, members: Iterable[Member], limit_bytes: int) -> int | None:
         """Resident and swapped memory of the whole tree, wrappers too: at most so much.

@@ -16,7 +16,6 @@ from holdfast.process.clock import boottime, iso_time, seconds_of
 from holdfast.process.context import own_context
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.stamped import find_stamped
-from holdfast.process.verdict import Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,7 +125,7 @@ class UsageLimit:
                 raise _alive([str(one.identity.pid) for one in supervisor.tree.walk()])
             return
         named = map(ProcessIdentity.parse, supervisor.journal.facts.named_tree())
-        alive = [one for one in named if one.verdict() in (Verdict.SAME, Verdict.UNKNOWN)]
+        alive = [one for one in named if not one.verdict().is_gone]
         alive += [member.identity for _, member in find_stamped(supervisor.directory.id)]
         alive = [one for one in dict.fromkeys(alive) if not supervisor.inner.owns(one)]
         if alive:
