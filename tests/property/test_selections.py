@@ -115,6 +115,19 @@ def test_a_selection_through_the_index_is_that_of_the_directories(
     assert found == expected[:limit]
 
 
+@pytest.fixture(params=["by a new listing", "by the last one"])
+def _way(home, request, monkeypatch):
+    """Whether `runs/` is listed for a sum."""
+    if request.param == "by the last one":
+        monkeypatch.setattr("holdfast.manage.listing._MANY_BYTES", 1)
+        monkeypatch.setattr("holdfast.manage.reading.runs_stamp._QUIET_SECONDS", 0.05)
+        time.sleep(0.1)
+        for _ in range(2):  # the first makes the index, if there is none
+            assert list(select_runs(home, by_end=True, closely=False))
+        monkeypatch.delattr("holdfast.manage.usage.totals._add_all")
+
+
+@pytest.mark.usefixtures("_way")
 @pytest.mark.parametrize("by", [None, "agent", "tag", "day"])
 @pytest.mark.parametrize("days", [None, 20, 100])
 def test_usage_through_the_index_is_the_sum_over_the_directories(home, every, by, days):

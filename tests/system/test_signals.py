@@ -90,4 +90,10 @@ def test_texts_that_name_no_signal(text: str) -> None:
 @pytest.mark.parametrize("number", sorted(signal.valid_signals()))
 def test_name_and_number_of_every_signal_belong_together(number: Any) -> None:
     assert parse_signal(str(int(number))) == number
-    assert signal_name(number)
+    for _ in range(2):  # found, then known
+        assert signal_name(number)
+
+
+def test_of_several_names_of_a_signal_one_is_said() -> None:
+    assert [signal_name(signal.SIGABRT), signal_name(signal.SIGIOT)] == ["SIGABRT"] * 2
+    assert signal_name(99) == "signal 99"

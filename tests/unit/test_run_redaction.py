@@ -85,6 +85,13 @@ def test_ordinary_prompts_are_not_mangled(prompt: str):
     assert redact_argv(["claude", "-p", prompt]) == ["claude", "-p", prompt]
 
 
+def test_one_secret_among_many_words_is_found_and_no_word_is_joined_to_the_next():
+    words = ["make", "-j8", *map(str, range(50))]
+    assert redact_argv(words) == words
+    assert redact_argv([*words, "--Api-Key", "abc", "x"]) == [*words, "--Api-Key", REDACTED, "x"]
+    assert redact_argv(["--to", "ken", "abc"]) == ["--to", "ken", "abc"]
+
+
 def test_redacting_twice_changes_nothing_more():
     once = redact_argv(["x", "--api-key", "abc", "TOKEN=x", "Bearer abcdef0123456789abcdef"])
     assert redact_argv(once) == once

@@ -90,11 +90,11 @@ def _show(args: Namespace, infos: list[RunInfo], codes: list[int]) -> None:
             streams.say(
                 printable(f"{info.name or info.id:<{room}}  {needs_you(info) or describe(info)}")
             )
-            streams.flush()  # before the reason, also where both are one stream
         if info.outcome is not None:
             # What was said on stdout is not said again.
             said = reason(info, next(of_code)) if args.quiet else cause(info, next(of_code))
             if said is not None:
+                streams.flush()  # before the reason, also where both are one stream
                 streams.complain(f"holdfast: {said}")
     if not shown and not args.quiet:
         also = " or needs a person" if args.attention else ""

@@ -26,7 +26,7 @@ from holdfast.manage.index_rows import (
     text_of,
 )
 from holdfast.manage.info import RunInfo
-from holdfast.run.atomic_files import remove_file
+from holdfast.manage.reading.index_file import is_busy, is_damaged, remove_index
 from holdfast.run.locks import take_lock
 from holdfast.run.names import is_id
 
@@ -45,7 +45,7 @@ _PAGE = 256  # rows at once: no lock is held while they are looked at
 _FEW = 500  # ids that are asked for by name
 _BATCH = 1000  # rows that are held until they are written
 # The rows have the fields of a run: other fields are another version.
-_VERSION = zlib.crc32(f"2 {SCHEMA} {RunInfo._fields}".encode()) & 0x7FFFFFFF
+_VERSION = zlib.crc32(f"3 {SCHEMA} {RunInfo._fields}".encode()) & 0x7FFFFFFF
 
 
 class IndexLost(Exception):
@@ -273,7 +273,7 @@ class Index:
 
     def _doubt(self, error: sqlite3.Error) -> None:
         """Go on without it. Busy is no fault of the file's; everything else is."""
-        self._must_rebuild = not _is_busy(error)
+        self._must_rebuild = not is_busy(error)
         self._close()
 
     def _close(self) -> None:
@@ -287,7 +287,7 @@ class Index:
             lock = take_lock(f"{self._path}.lock")
             if lock is not None:
                 with lock:
-                    _remove(self._path)
+                    remove_index(self._path)
         except OSError:
             return
 
@@ -310,8 +310,8 @@ class Index:
                 self._store_locked()
             except sqlite3.DatabaseError as error:
                 # A full or read-only disk leaves the old rows, which are still worth reading.
-                if _is_damaged(error):
-                    _remove(self._path)
+                if is_damaged(error):
+                    remove_index(self._path)
                 return False
             except OSError:
                 return False
@@ -322,7 +322,7 @@ class Index:
 
         self._close()
         if self._must_rebuild:
-            _remove(self._path)
+            remove_index(self._path)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         os.close(os.open(self._path, flags, 0o600))
         path = os.fsencode(self._path)
@@ -342,8 +342,8 @@ class Index:
             for statement in SCHEMA:
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {_VERSION}")
-        for run_id in (*self._gone, *self._added):
-            _delete(connection, run_id)
+        listed = _noted_without_row(connection)
+        listed.update(one for one in (*self._gone, *self._added) if _delete(connection, one))
         marks = ", ".join("?" * len(COLUMNS))
         for columns, tags, text in self._added.values():
             cursor = connection.execute(f"INSERT INTO runs VALUES ({marks})", columns)
@@ -351,8 +351,9 @@ class Index:
             connection.execute("INSERT INTO infos VALUES (?, ?)", (number, text))
             pairs = [(as_bytes(key), as_bytes(value), number) for key, value in tags.items()]
             connection.executemany("INSERT INTO tags VALUES (?, ?, ?)", pairs)
-        if self._gone:
-            connection.execute("DELETE FROM listed")  # a run may have lost its row
+        if self._gone or not listed.issuperset(self._added):
+            # A run may have lost its row, or has one and may be gone: not what was listed.
+            connection.execute("DELETE FROM listed")
         if self._listed is not None:
             _write_listing(connection, *self._listed)
             self._listed = None
@@ -367,34 +368,34 @@ def _in_memory() -> sqlite3.Connection:
     return sqlite3.connect(":memory:", isolation_level=None)
 
 
-def _delete(connection: sqlite3.Connection, run_id: str) -> None:
+def _delete(connection: sqlite3.Connection, run_id: str) -> bool:
+    """Whether there was a row."""
     found = connection.execute("SELECT rowid FROM runs WHERE id = ?", (run_id,)).fetchone()
     if found is not None:
         for table, column in (("runs", "rowid"), ("infos", "run"), ("tags", "run")):
             connection.execute(f"DELETE FROM {table} WHERE {column} = ?", found)
+    return found is not None
+
+
+def _noted_without_row(connection: sqlite3.Connection) -> set[str]:
+    found = connection.execute("SELECT without_row FROM listed").fetchone()
+    return set() if found is None else set(found[0].split())
 
 
 def _write_listing(
     connection: sqlite3.Connection, stamp: RunsStamp, ids: set[str], without_row: set[str]
 ) -> None:
-    """Only if each of the others has its row now: somebody else may have removed some."""
+    """Only if each of the others has its row now: somebody else may have removed some.
+
+    What has a row and is not there loses it: from here on the rows are those of `runs/`.
+    """
     found = connection.execute("SELECT group_concat(id, ?) FROM runs", ["\n"]).fetchone()[0] or ""
-    missing = ids.difference(found.split("\n"), without_row)
+    rows = found.split("\n")
+    rowless = ids.difference(rows)
     connection.execute("DELETE FROM listed")
-    if not any(map(is_id, missing)):
+    if not any(map(is_id, rowless.difference(without_row))):
+        if len(rows) > len(ids) - len(rowless):
+            for run_id in set(rows).difference(ids):
+                _delete(connection, run_id)
         values = (stamp.text, stamp.clock, " ".join(without_row))
         connection.execute("INSERT INTO listed VALUES (?, ?, ?)", values)
-
-
-def _is_busy(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
-
-
-def _is_damaged(error: sqlite3.Error) -> bool:
-    name = getattr(error, "sqlite_errorname", "")
-    return name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_SCHEMA"))
-
-
-def _remove(path: str) -> None:
-    for suffix in ("", "-journal", "-wal", "-shm"):
-        remove_file(path + suffix)

@@ -154,6 +154,7 @@ def describe_run(view: RunView, *, closely: bool = True) -> RunInfo:
     facts = _with_workload(spec, view.facts)
     now, used = _live(directory, spec, facts, standing, closely)
     latest, shim = facts.attempt, facts.shim
+    command = spec.public_command if closely else None
     log = stat_or_none(directory.output_path)
     has_ended = standing.state is State.ENDED
 
@@ -175,7 +176,7 @@ def describe_run(view: RunView, *, closely: bool = True) -> RunInfo:
         oom_killed=ending.get("oom_killed"),
         ended_by=_ended_by(ending, has_ended),
         evidence=standing.evidence,
-        command=spec.public_command if closely else None,
+        command=command,
         cwd=spec.cwd,
         agent=spec.agent,
         tags=spec.tags,
@@ -190,7 +191,7 @@ def describe_run(view: RunView, *, closely: bool = True) -> RunInfo:
         deadline_at=deadline_at(spec, facts),
         last_output_at=last_output_at(directory, log, is_split=spec.wanted.split_stderr),
         attempt=latest.number or None,
-        attempts=_attempts(spec, facts, closely),
+        attempts=_attempts(facts, command, closely),
         resumed_from=spec.resumed_from,
         started_in=spec.started_in,
         worktree=spec.public_worktree,
@@ -241,9 +242,8 @@ def _with_workload(spec: RunSpec, facts: RunFacts) -> RunFacts:
     return with_workload(spec, facts)
 
 
-def _attempts(spec: RunSpec, facts: RunFacts, closely: bool) -> list[Json]:
+def _attempts(facts: RunFacts, own: list[str] | None, closely: bool) -> list[Json]:
     """Each with its command: the run's own, or one that went on with its session."""
-    own = spec.public_command if closely else None
     attempts = [attempt.to_json() for attempt in facts.attempts]
     return [{**one, "command": one["command"] or own if closely else None} for one in attempts]
 

@@ -73,11 +73,7 @@ def select_runs(
     selection = selection or Selection()
     if ids is None:
         ids = selection.marked_candidates(home)
-    stamp = None
-    if ids is None and home.index_bytes() >= _MANY_BYTES:
-        from holdfast.manage.reading.runs_stamp import RunsStamp
-
-        stamp = RunsStamp.of(home)
+    stamp = _stamp_of_many(home) if ids is None else None
     if ids is None and stamp is None:
         ids = selection.candidates(home)
     if ids is not None and are_few(home, ids):
@@ -117,6 +113,40 @@ def ask_index(
             index.become_private()
             held = listing.settled(ids)
             return ask(index), held
+
+
+def ask_listed(
+    home: Home, ask: Callable[[Index], Answer], selection: Selection
+) -> tuple[Answer, list[RunInfo]] | None:
+    """The same of all runs, without listing them; None: that can't be, or something came or went.
+
+    While an earlier listing stands, all rows are those of runs that are there.
+    """
+    stamp = _stamp_of_many(home)
+    if stamp is None:
+        return None
+    from holdfast.manage.index import Index, IndexLost
+
+    with Index(home) as index:
+        listing = _Listing(home, index, selection, closely=False)
+        try:
+            if not listing.is_listed(stamp):
+                return None
+            held = listing.settled(None)
+            answer = ask(index)
+            stands = index.listed_without_row(stamp, ()) is not None
+        except IndexLost:
+            return None
+    return (answer, held) if stands and stamp.still_holds(home) else None
+
+
+def _stamp_of_many(home: Home) -> RunsStamp | None:
+    """What `runs/` is known by, where listing it would take its time."""
+    if home.index_bytes() < _MANY_BYTES:
+        return None
+    from holdfast.manage.reading.runs_stamp import RunsStamp
+
+    return RunsStamp.of(home)
 
 
 def place_of(info: RunInfo) -> Place:
@@ -163,15 +193,20 @@ class _Listing:
 
     def unless_listed(self, stamp: RunsStamp) -> set[str] | None:
         """The ids of all runs; None: an earlier listing still stands, and the rows are all."""
-        active = self._home.run_ids(active=True)
-        without_row = self._index.listed_without_row(stamp, active)
-        if without_row is not None:
-            self._without_row = without_row
+        if self.is_listed(stamp):
             return None
         ids = self._selection.candidates(self._home)
         if stamp.is_quiet and stamp.still_holds(self._home):
             self._stamp = stamp
         return ids
+
+    def is_listed(self, stamp: RunsStamp) -> bool:
+        """Whether an earlier listing still stands: the ids of all runs are None then."""
+        active = self._home.run_ids(active=True)
+        without_row = self._index.listed_without_row(stamp, active)
+        if without_row is not None:
+            self._without_row = without_row
+        return without_row is not None
 
     def runs(self, ids: set[str] | None, by_end: bool) -> Iterator[RunInfo]:
         """Those of these ids that fit; None: of all, as `unless_listed` has it."""

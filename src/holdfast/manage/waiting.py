@@ -6,7 +6,7 @@ descriptors for a link to each, the locks of the others are looked at instead.
 
 from __future__ import annotations
 
-from holdfast.errors import is_shortage
+from holdfast.errors import RunNotFound, is_shortage
 from holdfast.manage.adopting import Adopting, is_being_launched
 from holdfast.manage.info import RunInfo, describe_run, read_run
 from holdfast.manage.operations import room_for
@@ -112,21 +112,26 @@ class _Watch:
             return None
         if view is not None:
             del self._without_link[directory]
+            del self._views[directory]  # of many it would be much memory
         elif directory in self._without_link:
             self._longest = _SOON_SECONDS
         return view
 
     def finds_attention(self) -> bool:
-        """Whether one of those that were heard of, or can't be heard, needs a person."""
+        """Whether one of those that were heard of and go on, or can't be heard, needs a person."""
         heard, self._heard = self._heard, set()
-        found = [*heard, *self._without_link] if self._hears else ()
+        found = [*(heard & self._links.keys()), *self._without_link] if self._hears else ()
         return any(describe_run(self._view(one)).attention is not None for one in found)
 
     def _look(self, directory: RunDirectory) -> Steps[RunView | None]:
-        refuse_vanished(directory)
-        view = self._view(directory)
+        try:
+            view = self._view(directory)
+        except RunNotFound:
+            refuse_vanished(directory)
+            raise
         if view.facts.has_ended:
             return view
+        refuse_vanished(directory)
         if view.standing.state is State.UNKNOWN:
             raise unproven(directory.id, view.standing)
         if not directory.lock_is_held():

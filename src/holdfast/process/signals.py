@@ -138,12 +138,16 @@ def parse_signal(text: str) -> int:
         ) from None
 
 
+_named: dict[int, str] = {}  # a wait for many runs asks for each
+
+
 def signal_name(number: int) -> str:
     """`SIGTERM` for 15; real-time signals by number."""
-    for name, known in _numbers().items():  # an alias (SIGIOT, SIGCLD, SIGPOLL) comes later
-        if known == number:
-            return name
-    return f"signal {number}"
+    if number not in _named:
+        named = (name for name, known in _numbers().items() if known == number)
+        # An alias (SIGIOT, SIGCLD, SIGPOLL) comes later.
+        _named[number] = next(named, f"signal {number}")
+    return _named[number]
 
 
 def _numbers() -> dict[str, int]:

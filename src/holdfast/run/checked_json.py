@@ -76,10 +76,8 @@ def read_fields(record: type[Record], document: object, what: str) -> dict[str, 
     is_whole = document.keys() == record._names
     whole = dict(document) if is_whole else _completed(record, document, what)
     for name, may_be_none, fits, expected in _checked_fields(record):
-        if name not in document:  # the default is ours
-            continue
-        value = document[name]
-        if not (fits(value) or (may_be_none and value is None)):
+        value = whole[name]  # a default is ours, and fits
+        if not (fits(value) if value is not None else may_be_none):
             # The type alone: the value may be a secret.
             raise damaged(what, f"has {name} of type {type(value).__name__}, not {expected}")
     return whole

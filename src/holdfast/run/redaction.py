@@ -55,8 +55,7 @@ _SIGNS = (
 
 
 def _may_hold_a_secret(text: str) -> bool:
-    folded = text.casefold()
-    return any(sign in folded for sign in _SIGNS)
+    return any(map(text.casefold().__contains__, _SIGNS))
 
 
 def redact_text(text: str) -> str:
@@ -94,6 +93,9 @@ def redact_argv(argv: Iterable[str]) -> list[str]:
     """The arguments with the values of secret options and variables replaced."""
     shown: list[str] = []
     secret_follows = False
+    argv = list(argv)
+    if not _may_hold_a_secret("\0".join(argv)):
+        return argv  # of nearly all commands: no word is looked at by itself
     for argument in argv:
         if secret_follows and not argument.startswith("--"):
             shown.append(REDACTED)

@@ -10,7 +10,7 @@ import time
 
 from holdfast.errors import InvalidOption, argument
 from holdfast.manage.index_rows import FIGURES
-from holdfast.manage.listing import are_few, ask_index, select_runs
+from holdfast.manage.listing import are_few, ask_index, ask_listed, select_runs
 from holdfast.manage.selection import Selection
 from holdfast.process.clock import seconds_of
 from holdfast.record import Record
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from holdfast.manage.index import Index
     from holdfast.manage.info import RunInfo
     from holdfast.run.home import Home
+    from holdfast.run.usage.reading import KeptLines
+
+    Line = Mapping[str, Any]
+    Sums = tuple[list[tuple[str | None, list[Any]]], list[tuple[str | None, list[Any]]]]
 
 BY = ("agent", "tag", "day")
 _NO_PART = "none"
@@ -119,6 +123,29 @@ def add_up(
     if not home.check():
         return Totals(Total(), {})
     selection = Selection.of(since=since, tags=tags)
+    return _add_listed(home, selection, by) or _add_all(home, selection, by)
+
+
+def _add_listed(home: Home, selection: Selection, by: str | None) -> Totals | None:
+    """While an earlier listing of `runs/` stands it is not listed again. None: it does not."""
+    if selection.tags or selection.is_recent:
+        return None  # the index does not add these up
+
+    def ask(index: Index) -> tuple[Sums, KeptLines, set[str]]:
+        kept = read_kept(home)
+        over = kept.by_id.keys() - home.run_ids(active=True)
+        return _sums(index, selection.since, by, over), kept, over
+
+    found = ask_listed(home, ask, selection)
+    if found is None:
+        return None
+    (sums, kept, over), others = found
+    usage = _added(sums, (info for info in others if info.id not in over), by)
+    _add_lines(usage, (kept.by_id[one] for one in over), selection, by)
+    return usage.replace(damaged=kept.damaged)
+
+
+def _add_all(home: Home, selection: Selection, by: str | None) -> Totals:
     for _ in range(_TRIES):
         before, kept = home.entries(), read_kept(home)
         over = kept.by_id.keys() - home.run_ids(active=True)
@@ -128,10 +155,15 @@ def add_up(
         later = read_kept(home)
         if before - home.entries() <= kept.by_id.keys():
             break  # else one was removed that may not have been read: it has a line by now
-    for line in later.by_id.values():
-        if line["id"] not in ids and _fits(line, selection):
-            _add_one(usage, line, _parts(line, by))
+    lines = (line for line in later.by_id.values() if line["id"] not in ids)
+    _add_lines(usage, lines, selection, by)
     return usage.replace(damaged=later.damaged)
+
+
+def _add_lines(usage: Totals, lines: Iterable[Line], selection: Selection, by: str | None) -> None:
+    for line in lines:
+        if _fits(line, selection):
+            _add_one(usage, line, _parts(line, by))
 
 
 def _fits(line: Mapping[str, Any], selection: Selection) -> bool:
@@ -155,33 +187,33 @@ def _add_runs(home: Home, selection: Selection, by: str | None, ids: set[str]) -
 
     The index adds up what has ended: no run is read for it but those without a row.
     """
-    usage = Totals(Total(), {})
-    since = selection.since
     if selection.tags or selection.is_recent or are_few(home, ids):
-        _add(usage, select_runs(home, selection, closely=False, ids=ids), by)
-        return usage
+        return _added(([], []), select_runs(home, selection, closely=False, ids=ids), by)
 
-    def ask(index: Index) -> list[list[tuple[str | None, list[Any]]]]:
-        gone = set(index.ids()) - ids
-        parts = index.sums(since, by, gone)
-        # A run has one agent and one day, and any number of tags.
-        return [index.sums(since, None, gone) if by == "tag" else parts, parts if by else []]
+    def ask(index: Index) -> Sums:
+        return _sums(index, selection.since, by, set(index.ids()) - ids)
 
-    (whole, parts), others = ask_index(home, ids, ask, selection)
-    for _, sums in whole:
-        usage.total.add_sums(sums)
-    for part, sums in parts:
+    return _added(*ask_index(home, ids, ask, selection), by)
+
+
+def _sums(index: Index, since: float | None, by: str | None, without: set[str]) -> Sums:
+    """Of all runs that have ended, and of each part: a run has any number of tags."""
+    parts = index.sums(since, by, without)
+    return index.sums(since, None, without) if by == "tag" else parts, parts if by else []
+
+
+def _added(sums: Sums, others: Iterable[RunInfo], by: str | None) -> Totals:
+    usage = Totals(Total(), {})
+    for _, figures in sums[0]:
+        usage.total.add_sums(figures)
+    for part, figures in sums[1]:
         if part is None and by == "day":
             continue  # not known when it was made
-        usage.parts.setdefault(part or _NO_PART, Total()).add_sums(sums)
-    _add(usage, others, by)
-    return usage
-
-
-def _add(usage: Totals, infos: Iterable[RunInfo], by: str | None) -> None:
-    for info in infos:
+        usage.parts.setdefault(part or _NO_PART, Total()).add_sums(figures)
+    for info in others:
         known = {"agent": info.agent, "tags": info.tags, "created_at": info.created_at}
         _add_one(usage, info.usage or {}, _parts(known, by))
+    return usage
 
 
 def _add_one(usage: Totals, figures: Mapping[str, Any], parts: list[str]) -> None:

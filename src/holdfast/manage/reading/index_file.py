@@ -1,0 +1,22 @@
+"""The file of the index: what an error of SQLite's says about it, and how it goes."""
+
+from __future__ import annotations
+
+from holdfast.run.atomic_files import remove_file
+
+
+def is_busy(error: Exception) -> bool:
+    """Somebody else writes it: no fault of the file's."""
+    return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+
+
+def is_damaged(error: Exception) -> bool:
+    """It has to be made anew."""
+    name = getattr(error, "sqlite_errorname", "")
+    return name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_SCHEMA"))
+
+
+def remove_index(path: str) -> None:
+    """With what SQLite keeps beside it."""
+    for suffix in ("", "-journal", "-wal", "-shm"):
+        remove_file(path + suffix)
