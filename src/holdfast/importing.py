@@ -261,10 +261,10 @@ def bundled_lines() -> "Lines":
 
 
 def _is_traced() -> bool:
-    """Whether a debugger or a measure of coverage wants to see lines."""
+    """Whether a debugger, a profiler or a measure of coverage wants to see lines and long names."""
     monitoring = getattr(sys, "monitoring", None)  # Python 3.12 and later
     has_tool = monitoring is not None and any(map(monitoring.get_tool, range(6)))
-    return sys.gettrace() is not None or has_tool
+    return sys.gettrace() is not None or sys.getprofile() is not None or has_tool
 
 
 def _open_bundle() -> None:

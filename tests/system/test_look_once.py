@@ -34,8 +34,8 @@ def count(frame, event, _):
         name = f"{frame.f_globals.get('__name__')}.{frame.f_code.co_qualname}"
         if name in counts:
             counts[name] += 1
+sys.setprofile(count)  # before: code from the bundle has no long names
 from holdfast.cli import main
-sys.setprofile(count)
 code = main(sys.argv[2:])
 sys.setprofile(None)
 print(json.dumps([code, *counts.values()]))
