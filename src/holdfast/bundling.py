@@ -48,10 +48,7 @@ OF_A_STATUS = {
     "holdfast.cli.status": (),
 }
 OF_BOTH = {
-    "holdfast.manage.starting.launch": (
-        "holdfast.process.identity",
-        "holdfast.run.directory",
-    ),
+    "holdfast.manage.starting.launch": (),
 }
 OF_THE_LAUNCHER = {
     "holdfast.cli.run": (),

@@ -62,7 +62,7 @@ print(json.dumps({
 FAIL = """
 import os, sys
 import holdfast.importing
-import holdfast.manage.starting.launch
+import holdfast.cli, holdfast.manage.starting.launch, holdfast.cli.run
 from holdfast.errors import HoldfastError
 from holdfast.process.identity import ProcessIdentity
 from holdfast.run.directory import RunDirectory

@@ -64,9 +64,6 @@ def prefork_shim() -> None:
     """
     global _preforked
     allow_fork()
-    from holdfast.process import identity  # noqa: F401 - both need these, and load them once
-    from holdfast.run import directory  # noqa: F401
-
     ends: list[int] = []
 
     def job() -> Sequence[str]:
