@@ -60,6 +60,8 @@ def argument(name: str, value: object = None) -> str:
     if not _names_options:
         keyword = {"tag": "tags"}.get(name, name).replace("-", "_")
         return keyword if value is None else f"{keyword}={value!r}"
+    if name == "argv":
+        return "command"
     option = "--" + {"tags": "tag"}.get(name, name).replace("_", "-")
     return option if value is None or value is True else f"{option} {value}"
 

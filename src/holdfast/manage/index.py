@@ -346,13 +346,11 @@ class Index:
         listed.update(one for one in (*self._gone, *self._added) if _delete(connection, one))
         marks = ", ".join("?" * len(COLUMNS))
         for columns, tags, text in self._added.values():
-            cursor = connection.execute(f"INSERT INTO runs VALUES ({marks})", columns)
-            number = cursor.lastrowid
+            number = connection.execute(f"INSERT INTO runs VALUES ({marks})", columns).lastrowid
             connection.execute("INSERT INTO infos VALUES (?, ?)", (number, text))
             pairs = [(as_bytes(key), as_bytes(value), number) for key, value in tags.items()]
             connection.executemany("INSERT INTO tags VALUES (?, ?, ?)", pairs)
-        if self._gone or not listed.issuperset(self._added):
-            # A run may have lost its row, or has one and may be gone: not what was listed.
+        if self._gone or not listed.issuperset(self._added):  # rows are not what was listed
             connection.execute("DELETE FROM listed")
         if self._listed is not None:
             _write_listing(connection, *self._listed)
@@ -389,13 +387,14 @@ def _write_listing(
 
     What has a row and is not there loses it: from here on the rows are those of `runs/`.
     """
-    found = connection.execute("SELECT group_concat(id, ?) FROM runs", ["\n"]).fetchone()[0] or ""
-    rows = found.split("\n")
+    (found,) = connection.execute("SELECT group_concat(id, ?) FROM runs", ["\n"]).fetchone()
+    rows = (found or "").split("\n")
     rowless = ids.difference(rows)
     connection.execute("DELETE FROM listed")
-    if not any(map(is_id, rowless.difference(without_row))):
-        if len(rows) > len(ids) - len(rowless):
-            for run_id in set(rows).difference(ids):
-                _delete(connection, run_id)
-        values = (stamp.text, stamp.clock, " ".join(without_row))
-        connection.execute("INSERT INTO listed VALUES (?, ?, ?)", values)
+    if any(map(is_id, rowless.difference(without_row))):
+        return
+    gone = set(rows).difference(ids) if len(rows) > len(ids) - len(rowless) else ()
+    for run_id in gone:
+        _delete(connection, run_id)
+    values = (stamp.text, stamp.clock, " ".join(without_row))
+    connection.execute("INSERT INTO listed VALUES (?, ?, ?)", values)

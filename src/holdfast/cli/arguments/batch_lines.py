@@ -13,7 +13,7 @@ import sys
 
 from holdfast.env_file import read_env_file
 from holdfast.errors import InvalidOption, WrongUse
-from holdfast.shell_words import plain_words
+from holdfast.shell_words import plain_words, split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,11 +57,19 @@ def _read(text: str) -> dict[str, Any]:
     words = plain_words(text)
     if not words:
         raise InvalidOption(
-            "not plain words: no shell runs here, and none expands it",
+            f"{_why_not_plain(text)}: no shell runs here, and none expands it",
             hint="quote what is meant as it stands, or write: sh -c '...'",
             option="batch",
         )
     return {"command": list(words)}
+
+
+def _why_not_plain(text: str) -> str:
+    try:
+        list(split(text))
+    except ValueError:
+        return "a quote or an expansion has no end"
+    return "not plain words"
 
 
 def _read_object(text: str) -> dict[str, Any]:
