@@ -60,6 +60,29 @@ def test_L1_no_signal_is_ignored_or_blocked_whatever_the_launcher_was_started_wi
 
 
 @pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--help"], 0),
+        (["--no-such-option"], 2),
+        (["--batch", os.devnull], 0),
+        (["--on", "nowhere", "true"], 2),
+    ],
+)
+def test_L1_what_starts_nothing_is_answered_where_ended_children_are_ignored(words, code):
+    """SIGCHLD ignored, as some programs leave it to what they start: there is nothing to reap."""
+    deaf = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+    deaf += "os.execv(sys.executable, [sys.executable, '-m', 'holdfast', 'run', *sys.argv[1:]])"
+    done = subprocess.run(
+        [sys.executable, "-c", deaf, *words],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == code, done.stderr
+
+
+@pytest.mark.parametrize(
     ("words", "code", "why"),
     [
         (["no-such-program-anywhere"], 127, "not found in PATH"),

@@ -99,7 +99,10 @@ def discard_preforked_shim() -> None:
         (pid, job_write, ready_read), _preforked = _preforked, None
         os.close(job_write)
         os.close(ready_read)
-        os.waitpid(pid, 0)
+        try:
+            os.waitpid(pid, 0)
+        except ChildProcessError:  # whoever started us ignores SIGCHLD, and we have inherited that
+            pass
 
 
 def start_shim(
