@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -80,6 +81,20 @@ def test_L1_what_starts_nothing_is_answered_where_ended_children_are_ignored(wor
         timeout=60,
     )
     assert done.returncode == code, done.stderr
+
+
+def test_L1_a_start_that_is_refused_leaves_no_process_with_what_it_was_started_with():
+    """Such as a lock of the caller's. The process is the shim that was forked ahead."""
+    slowly = "import sys, time\nfrom holdfast.shim import main\n"
+    slowly += "main.load_ahead = lambda job_fd: time.sleep(0.5)\n"
+    slowly += "from holdfast.cli import main\nsys.exit(main(sys.argv[1:]))"
+    words = [sys.executable, "-c", slowly, "run", "--no-such-option"]
+    read, write = os.pipe()
+    with open(read, "rb"):
+        done = subprocess.run(words, check=False, stderr=subprocess.DEVNULL, pass_fds=[write])
+        os.close(write)
+        assert done.returncode == 2
+        assert select.select([read], [], [], 0)[0]
 
 
 @pytest.mark.parametrize(
