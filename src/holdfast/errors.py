@@ -19,6 +19,7 @@ HoldfastError
 from __future__ import annotations
 
 import errno
+import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ _SHORTAGES = (
 )
 _HINTS = {
     errno.EMFILE: "close some files, or raise the limit (`ulimit -n`)",
+    errno.ENOMEM: "end some processes, or raise the limit (`ulimit -v`, memory.max)",
     errno.EFBIG: "raise the limit on the size of files (`ulimit -f`)",
     errno.EAGAIN: "end some processes, or raise the limit (`ulimit -u`, pids.max)",
     errno.EROFS: "mount it for writing (a file system with errors may have become read-only)",
@@ -304,6 +306,10 @@ def as_our_error(error: Exception, hint: str = "please report it") -> HoldfastEr
         return error
     if isinstance(error, OSError) and is_shortage(error):
         return out_of_room(error)
+    if isinstance(error, MemoryError):
+        told = Unavailable(os.strerror(errno.ENOMEM), hint=_HINTS[errno.ENOMEM])
+        told.__cause__ = error
+        return told
     said = f"unexpected {type(error).__name__}: {error}; this is a bug in Holdfast"
     bug = Bug(said, hint=hint)
     bug.__cause__ = error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -57,6 +58,43 @@ def test_L1_no_signal_is_ignored_or_blocked_whatever_the_launcher_was_started_wi
     said = Path(run_of("a").directory.output_path).read_text().splitlines()
     masks = {line.partition(":")[0]: int(line.split()[1], 16) & ~internal for line in said}
     assert masks == {"SigBlk": 0, "SigIgn": 0}
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--help"], 0),
+        (["--no-such-option"], 2),
+        (["--batch", os.devnull], 0),
+        (["--on", "nowhere", "true"], 2),
+    ],
+)
+def test_L1_what_starts_nothing_is_answered_where_ended_children_are_ignored(words, code):
+    """SIGCHLD ignored, by a program that calls the command line: there is nothing to reap."""
+    deaf = "import signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+    deaf += "from holdfast.cli import main; sys.exit(main(['run', *sys.argv[1:]]))"
+    done = subprocess.run(
+        [sys.executable, "-c", deaf, *words],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == code, done.stderr
+
+
+def test_L1_a_start_that_is_refused_leaves_no_process_with_what_it_was_started_with():
+    """Such as a lock of the caller's. The process is the shim that was forked ahead."""
+    slowly = "import sys, time\nfrom holdfast.shim import main\n"
+    slowly += "main.load_ahead = lambda job_fd: time.sleep(0.5)\n"
+    slowly += "from holdfast.cli import main\nsys.exit(main(sys.argv[1:]))"
+    words = [sys.executable, "-c", slowly, "run", "--no-such-option"]
+    read, write = os.pipe()
+    with open(read, "rb"):
+        done = subprocess.run(words, check=False, stderr=subprocess.DEVNULL, pass_fds=[write])
+        os.close(write)
+        assert done.returncode == 2
+        assert select.select([read], [], [], 0)[0]
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,13 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from holdfast import AsyncRuns
-from holdfast.errors import Failed
+from holdfast import AsyncRuns, Runs
+from holdfast.errors import Failed, Unavailable
 from tests.support.repositories import Repository
 from tests.support.running import ended, info_of, output_of, start_all, stop
 from tests.support.waiting import eventually
@@ -251,6 +252,29 @@ def test_where_no_worktree_can_be_made_of(holdfast, repository, tmp_path):
     said = holdfast("run", "--worktree", "x", "true", env={"PATH": "/nowhere"}, expect=6).stderr
     assert "git is not installed" in said
     assert left_behind(tmp_path) == []
+
+
+def test_git_is_believed_where_ended_children_are_ignored(tmp_path):
+    """SIGCHLD ignored, and inherited: Python reads the exit code of such a child as 0."""
+    deaf = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+    deaf += "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    words = ["-m", "holdfast", "run", "--worktree", "x", "-C", tmp_path, "true"]
+    done = subprocess.run(
+        [sys.executable, "-c", deaf, *words],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "is not in a git repository" in done.stderr
+
+
+def test_a_program_that_ignores_its_children_is_refused_a_worktree(repository, monkeypatch):
+    monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_IGN)
+    with pytest.raises(Unavailable, match="ignores SIGCHLD"):
+        Runs().start(["true"], worktree="x", cwd=repository.path)
+    assert "x" not in repository.git("branch", "--list", "x")
 
 
 def test_what_git_refuses_leaves_nothing_behind(holdfast, repository, tmp_path):

@@ -58,6 +58,9 @@ def test_any_exception_as_an_error_of_ours():
     assert as_our_error(ours) is ours
     full = as_our_error(OSError(errno.ENOSPC, "No space left on device"))
     assert isinstance(full, Unavailable)
+    short = as_our_error(MemoryError())
+    assert isinstance(short, Unavailable)
+    assert str(short) == "Cannot allocate memory"
     bug = as_our_error(KeyError("x"))
     assert (bug.exit_code, bug.hint) == (70, "please report it")
 

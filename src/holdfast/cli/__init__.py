@@ -25,11 +25,14 @@ from holdfast.errors import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from argparse import Namespace
     from collections.abc import Sequence
     from typing import NoReturn
 
     from holdfast.cli.arguments.parser import Parser
+else:
+    import _signal as signal  # without the enums, which every command would pay for
 
 INTERRUPTED = 130  # 128 + SIGINT
 OWN_FAILURE = 125  # Holdfast's own failures, where the exit code is a run's
@@ -111,10 +114,18 @@ def program() -> "NoReturn":
 
     Where somebody waits for that, or the output did not arrive, it exits as any program does.
     """
+    _heed_children()
     code = main()
     if streams.are_flushed() and not _is_awaited():
         os._exit(code)
     sys.exit(code)
+
+
+def _heed_children() -> None:
+    """Whoever started us may ignore SIGCHLD, and we inherit that: the exit code of git, which says
+    whether there is work to lose, would read as 0."""
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def _is_awaited() -> bool:

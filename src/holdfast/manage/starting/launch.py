@@ -90,13 +90,21 @@ def prefork_shim() -> None:
 
 
 def discard_preforked_shim() -> None:
-    """Close the pipes of a preforked shim that is not needed: it ends at once."""
+    """Tell a preforked shim that it is not needed, and wait for its end.
+
+    It has our directory and whatever we were started with, a lock of the caller's too: what the
+    caller does next must not meet it.
+    """
     global _preforked
     if _preforked is not None:
         (pid, job_write, ready_read), _preforked = _preforked, None
         os.close(job_write)
+        os.read(ready_read, 1)  # the end, when the last process that can write there is gone
         os.close(ready_read)
-        os.waitpid(pid, 0)
+        try:
+            os.waitpid(pid, 0)
+        except ChildProcessError:  # whoever started us ignores SIGCHLD, and we have inherited that
+            pass
 
 
 def start_shim(

@@ -140,9 +140,15 @@ def _run(
     words: Sequence[str], environment: dict[str, str], seconds: float, stdin: bytes = b""
 ) -> Steps[Said]:
     import contextlib
+    import signal
     import subprocess
     import tempfile
 
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # `subprocess` would say 0
+        raise Unavailable(
+            "what git answers can't be known: this program ignores SIGCHLD",
+            hint="signal.signal(signal.SIGCHLD, signal.SIG_DFL) before a worktree is used",
+        )
     verb = words[words.index("-C") + 2]
     with contextlib.ExitStack() as stack:
         given, output, error = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))
