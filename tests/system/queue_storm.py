@@ -15,7 +15,10 @@ from typing import NamedTuple
 from holdfast.errors import HoldfastError
 from holdfast.manage.queueing.changes import change_queue
 from holdfast.manage.runs import Runs
+from holdfast.process.identity import ProcessIdentity
+from holdfast.process.procfs import ProcessState, read_stat
 from holdfast.process.signals import send_signal
+from holdfast.process.verdict import Verdict
 from holdfast.run.directory import RunDirectory
 from holdfast.run.events import Kind
 from holdfast.run.lifecycle import fold
@@ -47,8 +50,8 @@ class Storm(NamedTuple):
 def storm(home: Path, *, runs: int, limit: int, submitters: int, kills: int, seed: int) -> Storm:
     """Submit, kill and recover until every run has ended.
 
-    Nothing is admitted before a half of the runs is there, and of those to be killed: so there is
-    always somebody who waits. If none is to be killed, before all are there.
+    Nothing is admitted before a half of the runs is there, and more than half of those to be killed
+    are: so there is always somebody who waits. If none is to be killed, before all are there.
     """
     library, told = Runs(str(home)), home / "told"
     change_queue(library.home, QUEUE, limit=limit, paused=True)
@@ -61,9 +64,9 @@ def storm(home: Path, *, runs: int, limit: int, submitters: int, kills: int, see
     try:
         for number in range(kills):
             _wait_for_so_many(library, min((number + 1) * runs // kills, runs // 2))
+            killed += _kill_the_next(library, rng, runs)
             if number == kills // 2:
                 change_queue(library.home, QUEUE, paused=False)
-            killed += _kill_the_next(library, rng, runs)
         if not kills:
             _wait_for_so_many_in_line(library, runs)
             change_queue(library.home, QUEUE, paused=False)
@@ -122,15 +125,41 @@ def _kill_the_next(library: Runs, rng: random.Random, runs: int) -> bool:
 
 
 def _kill_a_waiter(library: Runs, rng: random.Random) -> bool:
-    """One that waits, or is about to: never one whose command may run."""
+    """One that waits, or is about to: never one whose command may run.
+
+    It is stopped before it is looked at for good: else it may begin between look and signal.
+    """
     ids = _active(library)
     if not ids:
         return False
     directory = RunDirectory(library.home, rng.choice(ids))
+    shim = _waiting_shim(directory)
+    if shim is None or not _sent(shim, signal.SIGSTOP):
+        return False
+    eventually(lambda: shim.verdict() is not Verdict.SAME or _stands_still(shim), 60, "it stops")
+    if _waiting_shim(directory) == shim:
+        return _sent(shim, signal.SIGKILL)
+    _sent(shim, signal.SIGCONT)
+    return False
+
+
+def _waiting_shim(directory: RunDirectory) -> ProcessIdentity | None:
     try:
         facts = fold(directory.read_events().events)
-        if not facts.waits_to_begin or facts.shim is None:
-            return False
-        return send_signal(facts.shim, signal.SIGKILL).delivered
+    except (HoldfastError, OSError):
+        return None
+    return facts.shim if facts.waits_to_begin else None
+
+
+def _stands_still(shim: ProcessIdentity) -> bool:
+    try:
+        return read_stat(shim.pid).state is ProcessState.STOPPED
+    except HoldfastError:
+        return False
+
+
+def _sent(shim: ProcessIdentity, number: int) -> bool:
+    try:
+        return send_signal(shim, number).delivered
     except (HoldfastError, OSError):
         return False
