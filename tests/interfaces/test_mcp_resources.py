@@ -7,6 +7,7 @@ import json
 import anyio
 import pytest
 
+from holdfast.mcp.subscriptions import Subscriptions
 from tests.support.mcp_client import LEGACY, MODERN, beside
 from tests.support.running import ended
 
@@ -91,6 +92,37 @@ def test_a_subscriber_is_told_at_once_and_at_each_change_until_it_leaves(runs):
 
 async def _text(client, uri):
     return (await client.read_resource(uri)).contents[0].text
+
+
+def test_a_listen_stream_is_told_at_once_while_others_of_it_are_looked_up(runs, monkeypatch):
+    """Before the stream was there, the model had told of the first resource: to nobody."""
+    run = runs.start(["cat"], name="a", stdin="pipe")
+    uri = f"holdfast://runs/{run.id}/output"
+    tell, look_up = Subscriptions._tell, Subscriptions._meant
+    events: list[anyio.Event] = []
+
+    async def telling(self, changes):
+        await tell(self, changes)
+        events[0].set()
+
+    async def looking_up(self, wanted):
+        if wanted.endswith("gone"):
+            with anyio.move_on_after(2):  # nothing may be told before all were looked up
+                await events[0].wait()
+        return await look_up(self, wanted)
+
+    monkeypatch.setattr(Subscriptions, "_tell", telling)
+    monkeypatch.setattr(Subscriptions, "_meant", looking_up)
+
+    async def play(call):
+        events.append(anyio.Event())
+        async with call.client.listen(
+            resource_subscriptions=[uri, "holdfast://runs/gone"]
+        ) as stream:
+            with anyio.fail_after(60):
+                return (await anext(stream)).uri
+
+    assert beside(play, mode=MODERN) == uri
 
 
 def test_a_listen_stream_is_told_of_what_it_asked_for(runs):

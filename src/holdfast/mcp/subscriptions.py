@@ -85,11 +85,18 @@ class Subscriptions:
         self, context: ServerRequestContext, params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
         """A stream, until its client leaves. What is not in the scope is never told of."""
-        added = []
+        wanted, added = [], []
         for uri in params.notifications.resource_subscriptions or ():
             try:
-                added.append(self._add(_Subscriber(uri, await self._meant(uri))))
+                wanted.append(_Subscriber(uri, await self._meant(uri)))
             except MCPError:  # as of any resource that is not there: nothing comes of it
+                continue
+        # Nothing is awaited from here until the stream is on the bus: what a subscriber is told at
+        # once would be told to nobody.
+        for one in wanted:
+            try:
+                added.append(self._add(one))
+            except MCPError:
                 continue
         try:
             return await self._listen(context, params)
