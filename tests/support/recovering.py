@@ -7,7 +7,7 @@ import os
 import select
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +70,19 @@ def shim_is_dead(name: str, timeout: float = 60) -> None:
 
 def orphan(holdfast: CommandLine, name: str, *words: object) -> Any:
     """A run whose shim is gone and whose workload lives; as it was while supervised."""
-    holdfast("run", "-n", name, *words, expect=0)
-    wait_for_events(name, "members_seen", why="the shim has looked around")
-    supervised = info_of(name)
-    kill_shim(name)
-    assert info_of(name).state is State.ORPHANED, info_of(name).evidence
+    (supervised,) = orphans(holdfast, name, words=words)
+    return supervised
+
+
+def orphans(holdfast: CommandLine, *names: str, words: Sequence[object]) -> list[Any]:
+    """Several, of which none was rescued by the shim of another."""
+    for name in names:
+        holdfast("run", "-n", name, *words, expect=0)
+        wait_for_events(name, "members_seen", why="the shim has looked around")
+    supervised = [info_of(name) for name in names]
+    kill_shims(*names)
+    for name in names:
+        assert info_of(name).state is State.ORPHANED, info_of(name).evidence
     return supervised
 
 
@@ -96,6 +104,20 @@ def gated(gate: Path, then: str) -> list[str]:
 
 def log_bytes(name: str) -> int:
     return os.path.getsize(run_of(name).directory.output_path)
+
+
+@contextlib.contextmanager
+def nobody_rescues(fifo: Path) -> Iterator[None]:
+    """Inside this block no shim that comes up rescues another run: it stands still before it."""
+    os.mkfifo(fifo)
+    held = {"HOLDFAST_HOLD_AT": "shim.rescue-found", "HOLDFAST_HOLD_FIFO": str(fifo)}
+    os.environ.update(held)
+    try:
+        yield
+    finally:
+        for name in held:
+            del os.environ[name]
+        os.close(os.open(fifo, os.O_RDONLY | os.O_NONBLOCK))
 
 
 @contextlib.contextmanager

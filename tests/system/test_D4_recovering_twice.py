@@ -6,7 +6,17 @@ import json
 from typing import Any
 
 from holdfast.run.facts import State
-from tests.support.recovering import held_at, kill, kill_shim, known, orphan, recovered, wait_gone
+from tests.support.recovering import (
+    held_at,
+    kill,
+    kill_shim,
+    known,
+    nobody_rescues,
+    orphan,
+    orphans,
+    recovered,
+    wait_gone,
+)
 from tests.support.running import events_of, run_of, start_all, stop, wait_for
 
 AT_ONCE = 8
@@ -17,12 +27,12 @@ def _record(name):
         return file.read()
 
 
-def test_D4_the_second_recovery_finds_nothing_to_do(holdfast):
-    before = orphan(holdfast, "lives", "sleep", "600")
-    dead = orphan(holdfast, "dead", "sleep", "600")
+def test_D4_the_second_recovery_finds_nothing_to_do(holdfast, tmp_path):
+    before, dead = orphans(holdfast, "lives", "dead", words=["sleep", "600"])
     kill(dead.workload)
     wait_gone(dead.workload)
-    first = recovered(holdfast)
+    with nobody_rescues(tmp_path / "fifo"):
+        first = recovered(holdfast)
     assert {name: one["action"] for name, one in first.items()} == {
         "lives": "adopted",
         "dead": "lost",

@@ -16,7 +16,15 @@ from holdfast.run.facts import State
 from tests.support import recovery_scenes
 from tests.support.features import needs
 from tests.support.kernel_lab import Place, run_in
-from tests.support.recovering import kill, kill_shims, known, orphan, recovered, wait_gone
+from tests.support.recovering import (
+    kill,
+    known,
+    nobody_rescues,
+    orphan,
+    orphans,
+    recovered,
+    wait_gone,
+)
 from tests.support.running import events_of, run_of, stop
 from tests.support.waiting import eventually
 
@@ -36,14 +44,14 @@ def test_other_namespaces_and_the_users_word():
     assert facts["again"] == {}
 
 
-def test_the_text_of_recover(holdfast):
-    lives = orphan(holdfast, "train", "sleep", "600")
-    dead = orphan(holdfast, "etl", "sleep", "600")
+def test_the_text_of_recover(holdfast, tmp_path):
+    lives, dead = orphans(holdfast, "train", "etl", words=["sleep", "600"])
     kill(dead.workload)
     wait_gone(dead.workload)
     would = holdfast("recover", "--dry-run", expect=0).stdout
     assert "nothing was changed" in would
-    done = holdfast("recover", expect=0).stdout
+    with nobody_rescues(tmp_path / "fifo"):
+        done = holdfast("recover", expect=0).stdout
     lines = {line.split()[0]: line for line in done.splitlines()}
     assert lines["train"].split()[1] == "adopted"
     assert f"workload {lives.workload['pid']} SAME (pidfd inode)" in lines["train"]
@@ -142,9 +150,7 @@ def test_runs_inside_runs_are_no_suspects_of_each_other(holdfast):
 
 def test_many_orphans_are_adopted_side_by_side(holdfast):
     names = [f"run-{number}" for number in range(12)]
-    for name in names:
-        holdfast("run", "-n", name, "sleep", "600", expect=0)
-    kill_shims(*names)
+    orphans(holdfast, *names, words=["sleep", "600"])
     told = recovered(holdfast)
     # An adopter that has come up rescues its neighbour, which `recover` has not got to.
     assert {one["action"] for one in told.values()} == {"adopted"}

@@ -96,7 +96,7 @@ class Subscriptions:
         for one in wanted:
             try:
                 added.append(self._add(one))
-            except MCPError:
+            except MCPError:  # too many: the stream has those before it
                 continue
         try:
             return await self._listen(context, params)
