@@ -30,7 +30,7 @@ _SHOW_PARENT = "from holdfast.manage.doctor.parent import main; main(3)"
 _EXAMINE = "from holdfast.manage.doctor.checks import main; main(*sys.argv[2:4], 3)"
 _may_fork = False
 _forbidden = ""  # why no shim may be started from this process
-_preforked: tuple[int, int, int] | None = None  # intermediate PID, job pipe, ready pipe
+_preforked: tuple[int, int] | None = None  # job pipe, ready pipe
 
 
 def allow_fork() -> None:
@@ -86,7 +86,13 @@ def prefork_shim() -> None:
     job_read, job_write, ready_read, ready_write = ends
     os.close(job_read)
     os.close(ready_write)
-    _preforked = (pid, job_write, ready_read)
+    _preforked = (job_write, ready_read)
+    # Sleeping now lets it begin: some kernels leave a new process behind its maker on one core
+    # while another is idle, for some milliseconds, but wake the maker on the idle one.
+    try:
+        os.waitpid(pid, 0)
+    except ChildProcessError:  # whoever started us ignores SIGCHLD, and we have inherited that
+        pass
 
 
 def discard_preforked_shim() -> None:
@@ -97,14 +103,10 @@ def discard_preforked_shim() -> None:
     """
     global _preforked
     if _preforked is not None:
-        (pid, job_write, ready_read), _preforked = _preforked, None
+        (job_write, ready_read), _preforked = _preforked, None
         os.close(job_write)
         os.read(ready_read, 1)  # the end, when the last process that can write there is gone
         os.close(ready_read)
-        try:
-            os.waitpid(pid, 0)
-        except ChildProcessError:  # whoever started us ignores SIGCHLD, and we have inherited that
-            pass
 
 
 def start_shim(
@@ -122,8 +124,9 @@ def start_shim(
     if _forbidden:
         raise Unavailable(_forbidden, hint="try again")
     words = (mode, path, json_text(request))
-    pid, ready_read = _give_job(words) if mode == "launch" else (0, -1)
-    if not pid:
+    ready_read = _give_job(words) if mode == "launch" else -1
+    pid = 0  # of the intermediate process
+    if ready_read < 0:
         ready_read, ready_write = os.pipe2(os.O_CLOEXEC)
         make = _fork_now if _may_fork else _exec_shim
         try:
@@ -136,7 +139,8 @@ def start_shim(
     try:
         crash_point("launcher.shim-spawned")
         meanwhile()
-        yield from _reap(pid)
+        if pid:
+            yield from _reap(pid)
         ready = yield Wait((ready_read,), READY_SECONDS)
         # A byte: it is ready. The end: it is gone, and the events say how far it came.
         said = os.read(ready_read, _LONGEST_WORDS) if ready else b""
@@ -165,20 +169,20 @@ def _reap(pid: int) -> Steps[None]:
         os.close(pidfd)
 
 
-def _give_job(words: Sequence[str]) -> tuple[int, int]:
-    """Give the preforked shim its job. The intermediate PID and ready pipe; (0, -1): none is."""
+def _give_job(words: Sequence[str]) -> int:
+    """Give the preforked shim its job. The ready pipe; -1: there is none."""
     global _preforked
     if _preforked is None:
-        return 0, -1
-    (pid, job_write, ready_read), _preforked = _preforked, None
+        return -1
+    (job_write, ready_read), _preforked = _preforked, None
     try:
         os.write(job_write, json_text(words).encode())  # far less than a pipe holds
     except BrokenPipeError:  # it was ended
         os.close(ready_read)
-        return 0, -1
+        return -1
     finally:
         os.close(job_write)
-    return pid, ready_read
+    return ready_read
 
 
 def _fork_now(words: tuple[str, str, str], ready_fd: int) -> int:
