@@ -2,14 +2,16 @@
 
 General layout
 --------------
-process   the kernel's view: who is who, what it uses, how to signal it
+process   the kernel's view: which process is which, what it uses, how to signal it
 run       one run's facts on disk
 shim      the process that supervises one run
 agents    what is special about each coding agent: data, not code
 manage    many runs: the library that every interface calls
 fleet     runs on other machines: placed by an engine, decided by their node
 cli       one file per command
+tui       the live screen of `top` (extra `top`)
 web       the page, the API and /metrics of `serve` (extra `web`)
+mcp       the MCP server for agents (extra `mcp`)
 
 Names are loaded when they are first used: importing the package is cheap.
 """
