@@ -59,5 +59,5 @@ def test_the_meanings_of_a_state_agree_with_each_other(state):
 
 @pytest.mark.parametrize("phase", Phase)
 def test_a_run_whose_lock_is_held_is_supervised_until_it_has_ended(phase):
-    """Its state is its phase: `queued`, once there is such a phase, is no exception."""
+    """Its state is its phase: `queued` is no exception, since a shim waits for it."""
     assert State(phase.value).is_supervised is (phase is not Phase.ENDED)

@@ -57,7 +57,9 @@ class State(StrEnum):
 
     @property
     def is_under_way(self) -> bool:
-        """Admitted and not over: it has a marker in `active/`, and its processes are measured."""
+        """Admitted and not over: its processes are measured. It has a marker in `active/`; so has a
+        queued run, which is not under way.
+        """
         return _MEANINGS[self].is_under_way
 
     @property
