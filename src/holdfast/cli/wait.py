@@ -40,8 +40,8 @@ def add_arguments(parser: Parser) -> None:
         "the active ones.\n"
         "exit code: the run's own; 128+N for signal N, 124 for a timeout or silence, 125 when\n"
         "Holdfast failed or did not observe the end; 75 after --timeout; 0 when --attention found\n"
-        "one that needs a person. Of several runs, the\n"
-        "first that is not 0, in the order given. An interrupted wait stops no run."
+        "one that needs a person. Of several runs, the first that is not 0, in the order given.\n"
+        "An interrupted wait stops no run."
     )
 
 
