@@ -32,11 +32,13 @@ if TYPE_CHECKING:
     Groups = dict[str, list[tuple[str, bool]]]
 
 _MOST_BYTES = 100_000  # malloc maps what is larger than 128 kB
-# Of a table of lines: up to eight instructions of which nothing is known, by their number less one.
+# In CPython's table of lines (co_linetable) this byte, with a number from 0 to 7 in its low bits,
+# says that the next 1 to 8 instructions have no line.
 _NO_LINES = 0x80 | 15 << 3
 
-# Key: what is loaded with it, beyond what it imports, since it is needed next. What is a key itself
-# is asked for before the others.
+# Each key is a module; asking for it loads its group. That is the key, the modules named here,
+# which are needed next, and what all of them import, without what an earlier group has. A module
+# named here that is a key itself stays a group of its own, which is loaded first.
 OF_EVERY_COMMAND = {
     "holdfast.cli.arguments.fast_args": ("holdfast.cli.text.streams", "holdfast.errors"),
 }

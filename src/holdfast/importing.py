@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     Bundled = tuple[str, bool, int, CodeType]
     # Of a group: what is asked for before it, and where its pieces are.
     Places = tuple[tuple[str, ...], list[tuple[int, int]]]
-    # By path, name, first line and number of instructions; None: of two such, nobody knows which.
+    # Tables of lines, by path, name, first line and number of instructions of their code. None: two
+    # functions are alike in these four and differ in their lines, so neither table is used.
     Lines = dict[tuple[str, str, int, int], bytes | None]
 
 _PACKAGE = __name__.partition(".")[0]

@@ -226,7 +226,8 @@ def _run_command(verb: str, words: list[str], asked: Asked) -> int:
         return _read_and_run(verb, words, asked)
     from holdfast.manage.starting.launch import discard_preforked_shim, prefork_shim
 
-    # Safe with one thread. What is loaded after it, each of the two loads while the other does.
+    # A fork is safe here: there is one thread. What is not loaded yet and both processes need, each
+    # of them loads for itself, at the same time.
     prefork_shim()
     try:
         return _read_and_run(verb, words, asked)

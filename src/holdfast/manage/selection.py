@@ -85,7 +85,7 @@ class Selection(Record):
         )
 
     def fits_spec(self, name: str, agent: str | None, tags: Mapping[str, str]) -> bool:
-        """The same as far as what was asked of a run can tell."""
+        """Whether name, agent and tags fit: what the spec alone tells of a run."""
         return (
             (self.agents is None or agent in self.agents)
             and all(_has_tag(tags, key, values) for key, values in self.tags.items())
@@ -120,9 +120,9 @@ class Selection(Record):
         return self.since is not None and self.since >= oldest
 
     def candidates(self, home: Home, entries: set[str] | None = None) -> set[str]:
-        """The ids that can fit at all; among all, names in `runs` that may be no ids.
+        """The ids of the runs that can fit. If any run can: all names in `runs/`, ids or not.
 
-        `entries`: what lay there a moment ago, for whoever has listed it.
+        `entries`: the names in `runs/`, if the caller has just listed them.
         """
         marked = self.marked_candidates(home)
         if marked is not None:
@@ -132,7 +132,7 @@ class Selection(Record):
         return every
 
     def marked_candidates(self, home: Home) -> set[str] | None:
-        """The same where markers tell them; None: any run may fit."""
+        """The ids of the runs that can fit, where markers tell them; None: any run may fit."""
         states = self.states
         if self.active or (states is not None and all(State(one).is_under_way for one in states)):
             return set(home.run_ids(active=True))

@@ -33,13 +33,14 @@ class GroupMemory(Record):
     """A limit of memory, of a group or of one that it is in, and what counts against it."""
 
     limit_bytes: int
-    used_bytes: int  # without files that the kernel drops before it would kill
+    used_bytes: int  # less the caches that the kernel can drop, which it does before it kills
 
 
 class ControlGroup:
-    """The memory control group of a process; and the one that limits processes, as v1 may differ.
+    """The control groups that count a process's memory and its number of processes.
 
-    `path` is its name in the hierarchy, as /proc/<pid>/cgroup has it.
+    In v2 that is one group, in v1 two, which may have different paths. `path` is that of the memory
+    group in its hierarchy, as /proc/<pid>/cgroup has it.
     """
 
     def __init__(self, path: str, memory: str, pids: str | None, *, is_v1: bool) -> None:
@@ -104,7 +105,7 @@ class ControlGroup:
         return int(used) - sum(int(field[1]) for field in fields if field[0] in wanted)
 
     def processes_max(self) -> int | None:
-        """The same for the number of processes and threads."""
+        """How many processes and threads the group may have; None: unlimited or unknown."""
         return _number(self._pids, "pids.max")
 
     def oom_kills(self) -> int | None:

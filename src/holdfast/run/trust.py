@@ -40,7 +40,11 @@ def doubt_origin(directory: RunDirectory, spec: RunSpec) -> Doubt | None:
 
 
 def has_summary(directory: RunDirectory) -> bool:
-    """Ask this before the events are read: a summary is written after its ending was."""
+    """Whether a summary was written. Ask before reading the events, which then have its ending.
+
+    A summary is written after the ending is recorded. Asked later, a shim may have written both
+    since the events were read, and the record would look cut.
+    """
     return os.path.lexists(directory.summary_path)
 
 

@@ -91,7 +91,10 @@ class Loop:
         self.at(name, boottime() + seconds, callback)
 
     def after_awake(self, name: str, seconds: float, callback: Callable[[], None]) -> None:
-        """The same, but a gap does not count: it is the workload's time, which had none of it."""
+        """Like `after`, but gaps in which the loop did not run and pauses of the run do not count.
+
+        The seconds are the workload's time, and it does not run then.
+        """
         self.notice_gaps(seconds)
         self._timers[name] = (boottime() + seconds, callback, True)
 

@@ -1,6 +1,6 @@
 """Runs the `--notify` command with JSON on its stdin. It can't delay, break or outlast the record.
 
-It is nobody's workload: not in the tree (`run/inner_runs.py` spares it, and whatever it starts in
+It is no part of the run: not in its tree (`run/inner_runs.py` spares it, and whatever it starts in
 its turn), not waited for, not stopped with the run. What it prints goes to notify.log, up to a
 bound. A failed notice often ends after the run, so it writes notify.failed itself.
 """
@@ -31,9 +31,9 @@ MOST_LOG_BYTES = 1 << 20  # of all
 
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _SHELL = "/bin/sh"
-# $1 where to run it, $2 what the user gave, $3 the log, $4 how much of its output to keep, $5 where
-# to leave a failure, $6 of what. Who prints more gets SIGPIPE; where the log can't be written, what
-# it prints goes nowhere.
+# $1 the directory to run it in, $2 the user's command, $3 the log, $4 how many bytes of its output
+# to keep, $5 the file that notes a failure, $6 the event that it was told of. A command that prints
+# more than $4 gets SIGPIPE. Where the log can't be written, its output is read and dropped.
 _SCRIPT = """\
 cd "$1" 2>/dev/null || cd /
 { (eval "$2"); code=$?; [ "$code" = 0 ] || {

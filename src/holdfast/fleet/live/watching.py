@@ -144,7 +144,7 @@ class FleetWatch:
         self._share_out(fleet, found)
 
     def _share_out(self, fleet: Fleet, placements: list[Placement]) -> None:
-        """What nobody is to be asked about is told; the rest is for those who ask."""
+        """Show the placements that have no node to ask; give the others to their target's watch."""
         by_target: dict[str, list[Placement]] = {}
         for one in placements:
             if node_key(one) is not None:

@@ -101,7 +101,10 @@ def _detail(queue: Queue, place: QueuePlace, needs: dict[str, int], free: int) -
 
 
 def _holder(queue: Queue) -> str:
-    """Who admits by memory just now: one that stands still there holds up every queue."""
+    """The process that holds the lock for admission by memory, as a reason to wait; empty: none.
+
+    While it holds that lock, no queue admits a run by memory; if it hangs, that lasts.
+    """
     if not lock_is_held(memory_lock_path(queue.home)):
         return ""
     return f"process {memory_lock_pid(queue.home) or '?'} looks at the memory"

@@ -159,7 +159,7 @@ def start_thread(work: Callable[[], None]) -> None:
 def _begin(
     work: Callable[..., Result], given: tuple[Any, ...], done: asyncio.Future[Result]
 ) -> asyncio.Future[Result]:
-    """`done` is settled by the thread of its loop, whoever still awaits it."""
+    """Do the work in a new thread; `done` is settled in its loop's thread, awaited or not."""
     loop = done.get_loop()
 
     def settle(result: Any, error: BaseException | None) -> None:
@@ -167,7 +167,7 @@ def _begin(
             done.set_result(result)
         else:
             done.set_exception(error)
-            done.exception()  # of one that nobody awaits any more nothing is said
+            done.exception()  # marks it as retrieved: asyncio logs nothing if nobody awaits it
 
     def attempt() -> None:
         result: Any = None

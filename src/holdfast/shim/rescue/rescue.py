@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from holdfast.run.facts import RunFacts
     from holdfast.shim.supervisor import Supervisor
 
-# Before each try: a command that ends a shim which hangs takes the lock at once after it; then an
-# adopter needs some time to load. Later tries are further and further apart.
+# Seconds before each try. First: an adopter that a command started, to end a shim which hung, may
+# just be taking the lock. Second: our own adopter needs time to load. Later tries are further and
+# further apart.
 _PAUSES = (0.2, 3.0, 15.0, 60.0, 240.0, 960.0, 3600.0)
 
 
