@@ -89,7 +89,7 @@ class AsyncRemoteRun(AsyncRun):
             stream.close()
 
     async def lines(self) -> AsyncGenerator[bytes, None]:
-        """The same as whole lines without their newline; the last may be unfinished."""
+        """The output as it comes, in whole lines without newline; the last may be unfinished."""
         lines = Lines()
         async for chunk in self.follow():
             for line in lines.of(chunk):

@@ -75,13 +75,13 @@ if TYPE_CHECKING:
             """What the engine says; None: it has nothing to say."""
 
         def look_at_all(self, bounds: Sequence[Reservation], /) -> Steps[list[EngineView | None]]:
-            """The same for many, with one question: of each, in order, what a wait needs."""
+            """What it says of many, by one question: of each, in order, what a wait needs."""
 
         def reach(self, placement: Placement, call: NodeCall) -> Steps[Channel]:
             """Run a command of the node's own holdfast."""
 
         def attach_argv(self, placement: Placement, words: Sequence[str]) -> list[str]:
-            """The same with our own terminal: a program; 255 is its own failure."""
+            """The program that runs such a command on our own terminal; 255 is its own failure."""
 
         def cancel(self, reservation: Reservation, /) -> Steps[None]:
             """Give a place back in which nothing was, or will be, started."""

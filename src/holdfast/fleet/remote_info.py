@@ -46,7 +46,7 @@ def info_from_node(document: Json) -> RunInfo:
 
 
 def fit_info(placement: Placement, verdict: RemoteVerdict, last: Json | None) -> RunInfo:
-    """The same, of a node that may say anything: what no run could be is told as that."""
+    """A placed run as it stands; `unknown` where its node says what can't be read as a run."""
     try:
         info = info_of(placement, verdict, last)
         _check_fit(info)

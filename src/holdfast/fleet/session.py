@@ -156,7 +156,7 @@ def relay_line(words: Sequence[str], node: str | None, **more: Any) -> bytes:
 
 
 def tty_word(words: Sequence[str], node: str | None) -> str:
-    """The same as one word of a command line, for where stdin is a terminal."""
+    """The line of `relay_line` as one word of a command, for where stdin is a terminal."""
     import base64
 
     return base64.urlsafe_b64encode(relay_line(words, node)).decode("ascii").rstrip("=")

@@ -118,7 +118,7 @@ class SshPlacer:
         return channel
 
     def attach_argv(self, placement: Placement, words: Sequence[str]) -> list[str]:
-        """The same on a terminal."""
+        """The program that runs a command of the node's own holdfast on our terminal."""
         return [*self._ssh("-tt"), self._remote("relay", tty_word(words, placement.node))]
 
     def cancel(self, _reservation: Reservation) -> Steps[None]:

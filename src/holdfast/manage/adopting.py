@@ -61,7 +61,7 @@ class Adopting:
         self._tried += 1
 
     def adopt_unless_starting(self, name: str) -> Steps[bool]:
-        """The same for a run whose launcher lives: while it starts a run, it holds the name.
+        """Like `adopt`, unless a launcher holds the run's name: then it is starting the run.
 
         False: nothing was tried; the launcher is starting the run, or no adopter is due.
         """

@@ -311,7 +311,7 @@ class AsyncRun:
                 yield chunk
 
     async def lines(self) -> AsyncGenerator[bytes, None]:
-        """The same as whole lines without their newline; the last may be unfinished."""
+        """The output as it comes, in whole lines without newline; the last may be unfinished."""
         self._plain._check_known()
         lines = Lines()
         with OutputStream(self.directory) as stream:

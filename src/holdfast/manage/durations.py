@@ -55,7 +55,7 @@ def deadline_at(spec: RunSpec, facts: RunFacts) -> str | None:
 
 
 def deadline_of(timeout: float, started_at: str, began: float | None) -> str:
-    """The same of a run that began at that `boottime`; None: of another boot."""
+    """When such a timeout ends a run. `began`: by `boottime`; None: in another boot, or unknown."""
     at = seconds_of(started_at) + timeout
     if began is not None:
         true = time.time() - boottime() + began + timeout

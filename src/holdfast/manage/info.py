@@ -123,8 +123,10 @@ def read_run(directory: RunDirectory, *, closely: bool = True) -> RunInfo:
 def examine_run(
     directory: RunDirectory, *, closely: bool = True, since: RunView | None = None
 ) -> tuple[RunInfo, RunView | None]:
-    """The same, and the look that it was made from; None: its spec can't be read. `since`: an
-    earlier look, of which spec and events still hold."""
+    """Like `read_run`, with the look that it was made from; None: its spec can't be read.
+
+    `since`: an earlier look, of which spec and events still hold.
+    """
     try:
         spec = directory.read_spec() if since is None else since.spec
     except RunNotFound:

@@ -118,9 +118,10 @@ def ask_index(
 def ask_listed(
     home: Home, ask: Callable[[Index], Answer], selection: Selection
 ) -> tuple[Answer, list[RunInfo]] | None:
-    """The same of all runs, without listing them; None: that can't be, or something came or went.
+    """Like `ask_index`, of all runs and without listing them; None: that can't be done now.
 
-    While an earlier listing stands, all rows are those of runs that are there.
+    An earlier listing must stand: then all rows are those of runs that are there. None also where a
+    run came or went meanwhile.
     """
     stamp = _stamp_of_many(home)
     if stamp is None:

@@ -30,7 +30,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same for a text of lines, which keeps them, its tabs and its spaces."""
+    """Like `printable`, for a text of lines: newlines, tabs and spaces stay."""
     if text.isprintable():
         return text
     lines = text.replace("\r\n", "\n").split("\n")

@@ -100,7 +100,7 @@ def process_json(recorded: Json, looks: dict[str, Look], closely: bool = True) -
 def process_info(
     recorded: Json, looks: dict[str, Look] | None = None, closely: bool = True
 ) -> ProcessInfo:
-    """The same as a record."""
+    """What was recorded of a process and is to be seen of it now, as a record."""
     if not closely and not looks:
         return _as_recorded(recorded)
     return ProcessInfo.from_json(process_json(recorded, looks or {}, closely))

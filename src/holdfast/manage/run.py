@@ -162,7 +162,7 @@ class Run:
         return chunks(OutputStream(self.directory, since_byte))
 
     def lines(self) -> Iterator[bytes]:
-        """The same as whole lines without their newline; the last may be unfinished."""
+        """The output as it comes, in whole lines without newline; the last may be unfinished."""
         from holdfast.manage.reading.output_stream import Lines
 
         lines = Lines()

@@ -44,7 +44,7 @@ def gives(properties: Json, *optional: str) -> Json:
 
 
 def said(schema: Json, text: str) -> Json:
-    """The same with a description."""
+    """The schema with a description."""
     return {**schema, "description": text}
 
 

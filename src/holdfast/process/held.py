@@ -23,7 +23,7 @@ def hold_here(identity: ProcessIdentity) -> HeldProcess:
 
 
 def seen_from_here(held: HeldProcess) -> HeldProcess:
-    """The same process, named for this namespace. Takes the descriptor over, also if it raises."""
+    """The held process, named for this namespace. Takes the descriptor over, also if it raises."""
     recorded = held.identity
     if recorded.pid_ns is None or recorded.pid_ns == this_host.place().pid_ns:
         return held

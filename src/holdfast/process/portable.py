@@ -1,4 +1,4 @@
-"""The same questions through psutil: macOS, and Linux when HOLDFAST_PROCESS_BACKEND=portable.
+"""Asks about processes through psutil: macOS, and Linux when HOLDFAST_PROCESS_BACKEND=portable.
 
 There is no pidfd here. A process is named by its PID and creation time; a PID reused within the
 clock's grain looks the same, and between the last look and a signal there is a gap that nothing

@@ -153,7 +153,7 @@ def raw_environment(pid: int) -> bytes:
 
 
 def read_or_none(pid: int | str, name: str) -> bytes | None:
-    """The same; None where it is gone or can't be read."""
+    """The contents of a file of /proc; None where it is gone or can't be read."""
     try:
         return read(pid, name)
     except (ProcessGone, ProcessUnreadable):
@@ -166,7 +166,7 @@ def read_stat(pid: int) -> ProcStat:
 
 
 def stat_or_none(pid: int) -> ProcStat | None:
-    """The same; None where it is gone or can't be read."""
+    """The stat of a process, as /proc shows it now; None where it is gone or can't be read."""
     try:
         return read_stat(pid)
     except (ProcessGone, ProcessUnreadable):

@@ -94,7 +94,7 @@ def read_lines(path: str) -> list[dict[str, Any]]:
 
 
 def lines_in(data: bytes) -> list[dict[str, Any]]:
-    """The same of what was read already."""
+    """The JSON objects among these lines; what a death or a full disk tore is left out."""
     documents = []
     for line in data.split(b"\n")[:-1]:
         try:

@@ -140,7 +140,7 @@ class RunDirectory:
             raise self.not_found() from None
 
     def wait_for_lock(self, timeout_seconds: float) -> HeldLock | None:
-        """The same, waiting for a holder that is about to end."""
+        """Take the lock, waiting for a holder that is about to end; None: it is still held."""
         try:
             return wait_for_lock(self.lock_path, timeout_seconds)
         except LockBusy:

@@ -315,7 +315,7 @@ class RunFacts(Record):
         return {**named, **self.members}
 
     def named_tokens(self) -> set[str]:
-        """The same, and the run's shims: no part of its tree, but no other run's either."""
+        """The tokens of `named_tree`, and the run's shims: not in its tree, nor any other run's."""
         shims = (*self.previous_shims, self.shim)
         return {shim.token for shim in shims if shim is not None} | {*self.named_tree()}
 

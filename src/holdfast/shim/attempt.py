@@ -58,7 +58,7 @@ class Attempt:
 
     @property
     def has_run_out(self) -> bool:
-        """The same; the exits may not be known yet."""
+        """Whether the root, and a workload that outlives it, have ended, exits known or not."""
         lasting = [self.root, self.workload if self.end.workload_outlives_root else None]
         return all(held is None or held.has_exited() for held in lasting)
 

@@ -108,7 +108,7 @@ def choose(
 
 
 def chosen_runs(args: Namespace, runs: Runs, *, active: bool | None = True) -> list[Run]:
-    """The same for commands that do all or nothing: raises when one can't be found."""
+    """The runs of `choose`, for commands that do all or nothing: raises if one can't be found."""
     from holdfast.manage.choosing import GlobMeans
 
     found = []

@@ -128,7 +128,7 @@ class RayPlacer:
         return channel
 
     def attach_argv(self, placement: Placement, words: Sequence[str]) -> list[str]:
-        """The same on a terminal."""
+        """The program that runs a command of the node's own holdfast on our terminal."""
         word = tty_word(words, placement.node)
         return self._argv(
             "session", bound=_handle(placement), words=f"relay {word}", on_terminal=True

@@ -258,7 +258,7 @@ class SlurmPlacer:
         return [*words, *([] if node is None else [f"--nodelist={node}"])]
 
     def attach_argv(self, placement: Placement, words: Sequence[str]) -> list[str]:
-        """The same on a terminal."""
+        """The program that runs a command of the node's own holdfast on our terminal."""
         bound = placement.bound
         assert bound is not None
         line = self._line("relay", tty_word(words, placement.node))

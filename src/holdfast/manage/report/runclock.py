@@ -37,7 +37,7 @@ class RunClock(Record):
         return self.by_wall_clock(at)
 
     def by_wall_clock(self, at: object) -> float:
-        """The same for what has no other time."""
+        """Seconds since the start, for what has the time of day alone; never negative."""
         try:
             passed = seconds_of(str(at)) - seconds_of(str(self.at))
         except (ValueError, IndexError):

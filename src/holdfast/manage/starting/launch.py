@@ -46,7 +46,7 @@ def forbid_shims(reason: str) -> None:
 
 
 def preload_shims() -> None:
-    """The same, and what every shim needs is loaded once, for the many that will be forked."""
+    """Allow forks, and load what every shim needs once, for the many that will be forked."""
     allow_fork()
     import gc
 
@@ -57,7 +57,7 @@ def preload_shims() -> None:
 
 
 def prefork_shim() -> None:
-    """The same, and a shim is forked now: it loads its modules while the start is prepared.
+    """Allow forks, and fork a shim now: it loads its modules while the start is prepared.
 
     It ends when it gets no job: a launcher that gives up or dies leaves nothing. Where it can't be
     made now, the start says why when it tries again.

@@ -33,7 +33,7 @@ def survival(root: str = "") -> Survival:
 
 
 def survival_in(unit_path: str, root: str = "") -> Survival:
-    """The same for a given control group, such as `/user.slice/.../session-3.scope`."""
+    """What logout does to a process in that control group: `/user.slice/.../session-3.scope`."""
     import re
 
     if re.search(r"/user@\d+\.service(/|$)", unit_path):

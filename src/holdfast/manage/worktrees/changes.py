@@ -81,7 +81,7 @@ class Diff(Record):
 
 
 class ChangeCounts(Record):
-    """The same in numbers."""
+    """How much a worktree run changed, in numbers."""
 
     files: int  # that differ from the base
     uncommitted: int  # that differ from its HEAD, untracked ones too

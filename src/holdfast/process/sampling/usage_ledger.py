@@ -75,7 +75,7 @@ class Account:
 
     @property
     def total_bytes(self) -> tuple[int, int, int]:
-        """The same for characters, bytes read and bytes written."""
+        """Characters, bytes read and bytes written, by it and by its ended children."""
         if self.transfer is None:
             return self.owed_bytes
         used = self.transfer

@@ -243,7 +243,7 @@ def read_program(member: Member) -> Program | None:
 
 
 def read_process(identity: ProcessIdentity) -> Program | None:
-    """The same for a process that is proven to be that one."""
+    """What the process with that identity runs; None when it is gone or can't be read."""
     try:
         with identity.hold() as held:
             program = _read(identity, ProcessFiles(identity.pid))
