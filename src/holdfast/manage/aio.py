@@ -225,7 +225,7 @@ class AsyncRuns:
         return await run_steps_async(self._runs._doctor_steps(agents))
 
     async def queues(self) -> Sequence[QueueInfo]:
-        """Every queue of the home: its limit, who is active, who waits and why."""
+        """Every queue of the home: its limit, which runs are active, which wait and why."""
         return self._runs.queues()
 
 

@@ -49,7 +49,7 @@ _VERSION = zlib.crc32(f"3 {SCHEMA} {RunInfo._fields}".encode()) & 0x7FFFFFFF
 
 
 class IndexLost(Exception):
-    """It could not be read on; what it said so far counts. What is there now is empty."""
+    """The index could not be read to its end. What it said so far counts; now it is empty."""
 
 
 class Index:
@@ -101,7 +101,7 @@ class Index:
     def _listing(self, stamp: RunsStamp, ids: str = "NULL", *values: str | int) -> set[str] | None:
         """What a valid listing has noted as without a row, as `ids` selects it.
 
-        One statement: whoever removes a row in between removes the listing with it.
+        One statement: what removes a row in between removes the listing with it.
         """
         query = f"SELECT clock, without_row, ({ids}) FROM listed WHERE stamp = ?"
         try:

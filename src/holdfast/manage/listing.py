@@ -65,8 +65,8 @@ def select_runs(
 
     `by_end`: what is going on first, then what ended last. `closely=False` may leave out the
     command and what processes do now: enough for a table. `ids`: of these alone. `kept`: what
-    earlier listings have read, for whoever lists often. `digests`: the same of running runs, from
-    one process to the next.
+    earlier listings have read, for a program that lists often. `digests`: what the last list of
+    another process has read of running runs.
     """
     if not home.check():
         return

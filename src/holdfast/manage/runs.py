@@ -260,7 +260,7 @@ class Runs:
         return read_diagnosis((yield from examine_apart(self.home.path, agents)))
 
     def queues(self) -> Queues:
-        """Every queue of the home: its limit, who is active, who waits and why."""
+        """Every queue of the home: its limit, which runs are active, which wait and why."""
         from holdfast.manage.queueing.view import list_queues
 
         self.home.check()

@@ -87,7 +87,7 @@ class ShimLink:
         return bool(data)
 
     def drain(self) -> bool:
-        """The same, without keeping what has come: only that the shim lives is of interest."""
+        """Take what has come and drop it; False when the shim has hung up."""
         alive = self.receive()
         self._received = b""
         return alive

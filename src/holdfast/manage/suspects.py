@@ -29,7 +29,7 @@ class Suspects:
 
     Shims carry the stamp of the run that they were started in; they and all that an active run
     has recorded as its own are known. /proc is looked at once, a run's events when it is asked
-    for, and those of all active runs only where its own do not name everybody.
+    for, and those of all active runs only where its own do not name every process.
     """
 
     def __init__(self, home: Home) -> None:

@@ -1,4 +1,4 @@
-"""How each kind of event changes the facts of a run; which is whose is in `events.py`. Pure.
+"""How each kind of event changes the facts of a run; `events.py` has the kinds. Pure.
 
 Each function is given the facts of the run and of its latest attempt, and changes them in place.
 """

@@ -3,8 +3,8 @@ shim has rescued, and notices.
 
 An inner run's processes are not signalled as descendants, even after their shim died: what its
 record names is its own. A stop reaches them through their own shim, and a rescued run not at all.
-A notice (`--notify`) is nobody's: a daemon that it leaves comes back to the shim, which is the
-subreaper.
+A notice (`--notify`) belongs to no run: a daemon that it leaves comes back to the shim, which is
+the subreaper.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernel file locks: the authority on who supervises a run.
+"""Kernel file locks: the authority on which process supervises a run.
 
 A lock belongs to the open file description, is true across PID namespaces, and goes with its
 holder on any death. A fork in another thread copies the description, so a lock is given up by

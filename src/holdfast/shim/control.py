@@ -53,7 +53,7 @@ class Client:
         return len(self._outgoing)
 
     def peer_pidfd(self) -> int | None:
-        """The kernel's own descriptor of who connected (Linux 6.5); None: it can't be had."""
+        """The kernel's pidfd of the process that connected (Linux 6.5); None: it can't be had."""
         try:
             answer = self._connection.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD, 4)
         except OSError:

@@ -167,9 +167,9 @@ def supervise(supervisor: Supervisor, *, after_seconds: float = 0.0) -> None:
 
 
 def load_ahead(job_fd: int) -> None:
-    """While there is no job: who we are, and what the job will need, in the order of its needs.
+    """While there is no job: find out where we are, and load what the job will need, in that order.
 
-    A job waits for no more than one of them. What fails here fails again where it is told.
+    A job waits for one of these at most. What fails here fails again later, where it is told.
     """
     poll = select.poll()
     poll.register(job_fd, select.POLLIN)

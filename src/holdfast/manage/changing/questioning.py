@@ -1,7 +1,7 @@
 """Puts a question of a run's own agent to its shim, from inside of the run; awaits the decision.
 
 It is what the hook program does, for a server that the agent asks instead. The connection is the
-question: it is withdrawn when whoever asks gives up. If the shim dies, its adopter is called again.
+question: closing it withdraws the question. If the shim dies, its adopter is called again.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def stuck_queues(holders: Holders) -> set[str]:
 
 
 def with_circles(home: Home, queues: Sequence[QueueInfo]) -> list[QueueInfo]:
-    """The same queues, and who waits for whom in a circle."""
+    """The queues; each in a circle names the runs that hold it up, and what those wait in."""
     full = {
         one.name.lower(): one
         for one in queues

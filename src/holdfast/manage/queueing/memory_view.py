@@ -84,7 +84,7 @@ def _look(queue: Queue, settings: QueueSettings) -> Reasons:
 
 
 def _groups_of(directory: RunDirectory) -> bytes:
-    """The control groups of the shim that waits: its own count, not those of who reads this."""
+    """The control groups of the shim that waits: its own count, not those of the reader."""
     context: Json = (read_facts(directory).queued or {}).get("context") or {}
     return str(context.get("cgroup", "")).encode("utf-8", "replace")
 

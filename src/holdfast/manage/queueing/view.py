@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-BATON_SECONDS = 5.0  # a plan takes milliseconds: whoever holds the baton longer may be stopped
+BATON_SECONDS = 5.0  # a plan takes milliseconds: a process that has it longer may be stopped
 _lines: dict[str, tuple[int, list[str]]] = {}  # by path: as of which change, and the runs that wait
 
 
@@ -178,7 +178,7 @@ def look_at_queue(queue: Queue) -> QueueInfo:
 
 
 def _look_at(queue: Queue) -> QueueInfo:
-    """Who has a slot, who waits, in which order, and why."""
+    """The runs that have a slot, and those that wait: in which order, and why."""
     active, unknown = [], []
     for run_id in queue.active():
         directory = RunDirectory(queue.home, run_id)

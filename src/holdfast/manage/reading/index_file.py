@@ -1,4 +1,4 @@
-"""The file of the index: what an error of SQLite's says about it, and how it goes."""
+"""The file of the index: what an error of SQLite's says about it, and how to remove it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Abandons what a stop could not end, so that its run can be removed: `rm --stop --force`.
 
-They are put on the home's list first. A shim that goes on waiting for them is proven, and ended
-through the gate; it and they are left as they are.
+Those processes are put on the home's list first. A shim that still waits for them is then ended
+through the gate; one that SIGKILL does not end in time is put on the list, too.
 """
 
 from __future__ import annotations

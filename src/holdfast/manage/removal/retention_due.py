@@ -1,4 +1,7 @@
-"""What a start has others do when it is due. On the launch path: a look at one directory."""
+"""Starts retention and bundling in the background when they are due.
+
+On the launch path: a look at one directory.
+"""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ _stays_here = False
 def stay_here() -> None:
     """From here on no reference leads to another machine: a node answers for its own runs alone.
 
-    It may have the same ledger as who asks, to export to. A run that it does not have would be
+    It may export to the ledger that the asking machine uses. A run that it does not have would be
     looked for where it was placed: at this node, and so on.
     """
     global _stays_here

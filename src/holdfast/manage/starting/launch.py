@@ -91,7 +91,7 @@ def prefork_shim() -> None:
     # while another is idle, for some milliseconds, but wake the maker on the idle one.
     try:
         os.waitpid(pid, 0)
-    except ChildProcessError:  # whoever started us ignores SIGCHLD, and we have inherited that
+    except ChildProcessError:  # SIGCHLD is ignored, as we have inherited it
         pass
 
 

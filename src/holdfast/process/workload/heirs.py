@@ -1,8 +1,8 @@
 """What a root such as `setsid CMD` leaves: the process that takes the root's place.
 
-The kernel knows what a root was in the end: its name stays readable until it is reaped. What it
-started came back to us, the subreaper, when it ended, and is still there though it may have ended
-too. So nothing here depends on the moment.
+The kernel knows what a root was in the end: its name stays readable until it is reaped. When it
+ended, its children became ours, since we are the subreaper; they stay until we reap them, alive or
+ended. So nothing here depends on the moment.
 """
 
 from __future__ import annotations

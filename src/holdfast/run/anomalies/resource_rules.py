@@ -134,7 +134,7 @@ class _OomRule(Rule):
 
 
 class OomJump(_OomRule):
-    """The kernel's wish to end the workload rose by much."""
+    """The workload's OOM score rose by much: the kernel would end it sooner."""
 
     __slots__ = ()
     name = "oom_score_jump"
@@ -148,7 +148,7 @@ class OomJump(_OomRule):
 
 
 class OomCritical(_OomRule):
-    """It is among the first that the kernel would end, maybe from its first sample on."""
+    """The OOM killer would end the workload early, maybe from its first sample on."""
 
     __slots__ = ()
     name = "oom_score_critical"

@@ -1,6 +1,6 @@
-"""A queue's directory: its settings, who waits, who has a slot, and the baton.
+"""A queue's directory: its settings, the runs that wait or have a slot, and the baton.
 
-    queues/<name>/baton           kernel lock, held only while one plans
+    queues/<name>/baton           kernel lock, held only while one run plans
                   settings.json   limit, paused, needs_memory
                   waiting/<order>.<id>
                   active/<id>
@@ -66,7 +66,7 @@ class Slot(StrEnum):
 
 
 def take_signed(path: str) -> HeldLock | None:
-    """Take a lock that says who has it; None while another has."""
+    """Take a lock and write our PID to its file; None while another process has it."""
     lock = take_lock(path)
     if lock is not None:
         os.pwrite(lock.fd, f"{os.getpid():<10}\n".encode(), 0)
@@ -74,7 +74,7 @@ def take_signed(path: str) -> HeldLock | None:
 
 
 def signed_by(path: str) -> int | None:
-    """Who took such a lock last, as far as that is known."""
+    """The PID that took such a lock last, as far as that is known."""
     try:
         return int(read_file(path)[:10])
     except (OSError, ValueError):
@@ -121,7 +121,7 @@ class Queue:
     def baton_held_seconds(self) -> float | None:
         """For how long somebody has had the baton; None: nobody has it, or it can't be told."""
         try:
-            taken_at = os.stat(self.baton_path).st_mtime  # who takes it writes its PID
+            taken_at = os.stat(self.baton_path).st_mtime  # its taker writes a PID into it
             return max(0.0, time.time() - taken_at) if lock_is_held(self.baton_path) else None
         except OSError:
             return None

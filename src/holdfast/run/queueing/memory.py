@@ -2,8 +2,8 @@
 
     queues/.memory   kernel lock: taken after the baton, held until `admitted` is recorded
 
-So of two queues that look at once one sees the other's admission. Needs are of the same kind as
-the measured peaks: resident memory of a run's tree.
+So of two queues that look at the same time, the second sees what the first admits. Needs are of
+the same kind as the measured peaks: resident memory of a run's tree.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def memory_lock_path(home: Home) -> str:
 
 
 def take_memory_lock(home: Home) -> HeldLock | None:
-    """Take it if it is free; whoever meets it taken can read who has it."""
+    """Take it if it is free; None: another process has it, and its file has the PID."""
     return take_signed(memory_lock_path(home))
 
 
 def memory_lock_pid(home: Home) -> int | None:
-    """Who took it last, as far as that is known."""
+    """The PID that took it last, as far as that is known."""
     return signed_by(memory_lock_path(home))
 
 

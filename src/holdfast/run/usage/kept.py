@@ -1,7 +1,7 @@
 """`usage.jsonl`: what ended runs used, one line for each, kept when they are removed.
 
-A shim adds the line of its run when the ending is recorded; whoever removes a run sees that it is
-there, and on disk, before the run goes. So no line is missing, and one may be there twice: the
+A shim adds the line of its run when the ending is recorded; a removal makes sure that it is there,
+and on disk, before the run goes. So no line is missing, and one may be there twice: the
 last one of an id counts. Lines are added without a lock. A file that is full becomes
 `usage.1.jsonl`, and the one before it goes: the newest 4 MiB of lines stay. Read in `reading.py`.
 """

@@ -1,4 +1,4 @@
-"""Reads the lines of `usage.jsonl`, and sees that a run has one before it is removed."""
+"""Reads the lines of `usage.jsonl`, and makes sure that a run has one before it is removed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read_kept(home: Home) -> KeptLines:
 
 
 class UsageKeeper:
-    """Sees that runs have their line before they are removed; reads the file once for many."""
+    """Gives runs their line before they are removed, if it is missing; reads the file once."""
 
     def __init__(self, home: Home) -> None:
         self._home = home

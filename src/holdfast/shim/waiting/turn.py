@@ -1,8 +1,8 @@
 """A run's turn in its queue: it stands in line, plans under the baton, and admits only itself.
 
-The marker in the line comes before the look, and who leaves removes its marker before it tells the
-first in line: one of the two always sees the other. A look that fails is no verdict: nothing is
-admitted, it is said once, and looked at again later.
+A run puts its marker into the line before it looks; one that leaves removes its marker before it
+tells the first in line: so one of the two always sees the other. A look that fails is no verdict:
+nothing is admitted, it is said once, and looked at again later.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Planned(Record):
     """What a look came to: our place, which is a slot by now if it has no reason against it."""
 
     place: QueuePlace
-    able: list[str]  # who may start before us
+    able: list[str]  # runs that may start before ours
     slots_left: bool
 
 
@@ -72,7 +72,7 @@ class Turn:
         self._look = look
         self._is_in_line = False
         self._busy_pause = _BUSY_SECONDS
-        self._able: dict[str, float] = {}  # who may start before us, and when it was told
+        self._able: dict[str, float] = {}  # runs that may start before ours; when each was told
         self._has_failed = False
         self._need = need_of(supervisor.spec)
         if self._need:  # before the wait: the files may be replaced meanwhile
@@ -141,7 +141,7 @@ class Turn:
         place = planned.place
         if place.reason is not None:
             self._look_later(place, planned.able)
-        elif planned.slots_left:  # else whoever gives up a slot wakes the next
+        elif planned.slots_left:  # else the run that gives up a slot wakes the next
             wake_first(self._queue)
         return place.reason is None
 
@@ -162,9 +162,9 @@ class Turn:
         return order_in(self._supervisor.directory, self._supervisor.journal.facts)
 
     def _plan(self, settings: QueueSettings) -> Planned | None:
-        """Our place, which may be a slot by now, and who may start before us.
+        """Our place, which may be a slot by now, and the runs that may start before ours.
 
-        None: somebody else admits by memory.
+        None: another process has the lock for admission by memory.
         """
         active = self._queue.count_active()
         slots = 0 if settings.paused else max(0, settings.limit - active)

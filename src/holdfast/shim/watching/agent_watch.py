@@ -77,7 +77,7 @@ class AgentWatch:
         return resume_command(self._profile, self._supervisor.spec.command, session, None)
 
     def listen_to_hooks(self) -> AgentHooks | None:
-        """Who takes what its hooks report; None: it has none that report."""
+        """The reader of what its hooks report; None: it has none that report, or they are off."""
         rules, spec = self._profile.hooks, self._supervisor.spec
         if rules is None or spec.wanted.agent_hooks == "off":
             return None

@@ -31,7 +31,7 @@ TURN_OVER = "turn_over"
 MOST_OPEN = 32
 MOST_IN_A_MINUTE = 120
 REDIAL_SECONDS = 10.0  # for the askers of a run that was adopted
-ACKNOWLEDGE_SECONDS = 4.0  # less than whoever answers waits for
+ACKNOWLEDGE_SECONDS = 4.0  # less than a client that answers waits
 
 
 class ReportedQuestion(Record):
@@ -47,14 +47,14 @@ class ReportedQuestion(Record):
 
 
 class _Answer(Record):
-    client: Client | None  # whoever waits for what becomes of it
+    client: Client | None  # that waits for what becomes of it
     how: str  # approved, denied
     by: Json
     message: str | None
 
 
 class _Question:
-    """One open question: who asked, and who is answering."""
+    """One open question: the connection that asks, and the answer that was sent to it."""
 
     def __init__(self, asked: ReportedQuestion) -> None:
         self.asked = asked
@@ -178,7 +178,7 @@ class Attention:
     # --- what a person says ---------------------------------------------------------------
 
     def answer(self, client: Client, request: Json, by: Json) -> None:
-        """Approve or deny; whoever asked is told so when the asker has acknowledged it."""
+        """Approve or deny; the client is told so when the asker has acknowledged it."""
         question = self._open.get(str(request.get("id")))
         if question is None or question.asked.about == TURN_OVER:
             raise ValueError("nothing is asked under that id")

@@ -1,4 +1,4 @@
-"""Who speaks on the control socket: a process of the run's own tree, or one outside of it.
+"""Which process is at a control connection: one of the run's own tree, or one outside of it.
 
 Reports of hooks are taken from members alone; answers and input only from outside, so that an agent
 can't answer itself by mistake. What can't be proven is neither. It is no protection from a hostile
@@ -53,9 +53,9 @@ class Peers:
         return False
 
     def refuse_inside(self, client: Client, asked_by: object = None) -> dict[str, str | int]:
-        """Who asks, if proven to stand outside of the run; IdentityUnproven otherwise.
+        """The process that asks, proven to stand outside of the run; IdentityUnproven otherwise.
 
-        `asked_by`: of a server that passes a request on, the tokens of those behind it.
+        `asked_by`: from a server that passes a request on, the tokens of the processes behind it.
         """
         for token in asked_by if isinstance(asked_by, list) else ():
             with _hold_named(token) as behind:
@@ -82,7 +82,7 @@ class Peers:
         environment: dict[str, str] = {}
         for number, one in enumerate(climb(held)):
             if one.identity.pid == os.getpid():  # below the shim stand its tree, and its notices
-                # Who started the run chose its notice. A run inside, and its notice, is the tree's.
+                # The run's own notice was chosen from outside; those of runs inside it were not.
                 is_notice = environment.get(NOTICE_STAMP) == us.id
                 return None if is_notice else f"process {held.identity.pid} is below its shim"
             if self._is_known(one.identity, recorded):
