@@ -20,7 +20,7 @@ from holdfast.run.event_log import EventLog, LoggedEvent, read_events
 from holdfast.run.events import Kind, check_facts
 from holdfast.run.facts import Phase
 from holdfast.run.home import Home
-from holdfast.run.lifecycle import Folder, fold
+from holdfast.run.lifecycle import EventFold, fold
 from holdfast.run.locks import take_lock
 from holdfast.run.names import check_name, is_id, new_id, valid_name
 from holdfast.run.outcomes import Outcome, StopCause, decide_outcome
@@ -85,10 +85,10 @@ def logs(draw: st.DrawFn) -> list[LoggedEvent]:
 
 @given(logs())
 def test_any_events_fold_and_an_ended_run_stays_as_it_ended(log: list[LoggedEvent]):
-    folder, ending = Folder(), None
+    so_far, ending = EventFold(), None
     for event in log:
-        folder.apply(event)
-        facts = folder.facts
+        so_far.apply(event)
+        facts = so_far.facts
         if ending is not None:
             # A survivor may be stopped, and a fault met, after the ending was recorded.
             changed = {"last_seq", "last_at", "cleanup", "faults"}
@@ -99,8 +99,8 @@ def test_any_events_fold_and_an_ended_run_stays_as_it_ended(log: list[LoggedEven
         elif facts.phase is Phase.ENDED:
             assert event.kind is Kind.ENDED
             ending = facts
-    assert folder.facts == fold(log)
-    assert folder.facts.has_ended == any(event.kind is Kind.ENDED for event in log)
+    assert so_far.facts == fold(log)
+    assert so_far.facts.has_ended == any(event.kind is Kind.ENDED for event in log)
 
 
 @given(

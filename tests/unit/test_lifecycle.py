@@ -8,7 +8,7 @@ from holdfast.process.identity import ProcessIdentity
 from holdfast.run.event_log import LoggedEvent
 from holdfast.run.events import KINDS, Ignored, Kind, check_facts
 from holdfast.run.facts import AttemptFacts, ExitFacts, Phase, ProcessFacts, State
-from holdfast.run.lifecycle import Folder, cell_of, fold
+from holdfast.run.lifecycle import EventFold, cell_of, fold
 from holdfast.run.outcomes import EndedBy, Outcome, StopCause, decide_outcome, run_exit_code
 
 
@@ -122,11 +122,11 @@ def test_a_restart_begins_anew_and_keeps_what_was():
         (Kind.STOP_BEGUN, {"cause": "leftovers"}),
         (Kind.RESTART_SCHEDULED, {"attempt": 2, "delay_seconds": 1}),
     )
-    folder = Folder(log)
-    facts = folder.facts
+    so_far = EventFold(log)
+    facts = so_far.facts
     assert (facts.phase, facts.attempt.restart) == (Phase.STARTING, log[-1].facts)
-    folder.apply(LoggedEvent(7, "later", 7.0, *started(2)))
-    facts = folder.facts
+    so_far.apply(LoggedEvent(7, "later", 7.0, *started(2)))
+    facts = so_far.facts
     assert facts.attempt == AttemptFacts(
         number=2,
         started_at="later",
@@ -161,13 +161,13 @@ def test_an_adopter_of_a_stopping_run_goes_on_stopping():
 
 
 def test_members_add_up_and_snapshots_stay_as_they_were():
-    folder = Folder(events((Kind.MEMBERS_SEEN, {"members": [{"token": "a", "comm": "sh"}]})))
-    before = folder.facts
-    folder.apply(
+    so_far = EventFold(events((Kind.MEMBERS_SEEN, {"members": [{"token": "a", "comm": "sh"}]})))
+    before = so_far.facts
+    so_far.apply(
         LoggedEvent(2, "t", 2.0, Kind.MEMBERS_SEEN, {"members": [{"token": "b"}, {"x": 1}]})
     )
     assert before.members == {"a": "sh"}
-    assert folder.facts.members == {"a": "sh", "b": None}
+    assert so_far.facts.members == {"a": "sh", "b": None}
 
 
 def test_the_exit_of_a_workload_is_not_that_of_the_next_one():

@@ -17,7 +17,7 @@ from holdfast.record import Record
 from holdfast.run.atomic_files import encode, read_file, sync_directory
 from holdfast.run.checked_json import damaged
 from holdfast.run.events import KINDS, PLAIN_LEAVES_BYTES, Kind, check_facts
-from holdfast.run.lifecycle import Folder
+from holdfast.run.lifecycle import EventFold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -198,12 +198,12 @@ class EventLog:
             os.ftruncate(self._fd, read.offset)  # the torn line of a holder that died
         self._size, self._next_seq = read.offset, read.next_seq
         self.events = read.events  # as they were found
-        self._folder = Folder(read.events)
+        self._fold = EventFold(read.events)
 
     @property
     def facts(self) -> RunFacts:
         """What the events add up to, those that wait for room too."""
-        return self._folder.facts
+        return self._fold.facts
 
     @property
     def is_behind(self) -> bool:
@@ -217,7 +217,7 @@ class EventLog:
         event = LoggedEvent(0, wall_clock(), round(boottime(), 6), kind, facts)
         event.to_line()  # what can't be written must fail here and not in a retry
         written = self._work_off([*self._waiting, _Waiting(event, sync)])
-        self._folder.apply(written or event)
+        self._fold.apply(written or event)
         return written or event
 
     def flush(self) -> bool:

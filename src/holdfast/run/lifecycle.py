@@ -2,8 +2,8 @@
 
 `cell_of` says for every phase and every kind of event what the phase becomes, or why the event is
 ignored (the cells are declared with the kinds, in `events.py`). Nothing leads out of `ended`.
-`Folder` takes events one by one, so that a shim keeps its facts in memory; `fold` is the same over
-a whole log.
+`EventFold` takes events one by one, so that a shim keeps its facts in memory; `fold` is the same
+over a whole log.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def cell_of(phase: Phase, kind: Kind) -> Phase | Ignored:
     return KINDS[kind].cells[_PLACES[phase]]
 
 
-class Folder:
+class EventFold:
     """Adds events up. `facts` is a snapshot that later events don't change."""
 
     def __init__(self, events: Iterable[LoggedEvent] = ()) -> None:
@@ -62,4 +62,4 @@ class Folder:
 
 def fold(events: Iterable[LoggedEvent]) -> RunFacts:
     """What the events add up to."""
-    return Folder(events).facts
+    return EventFold(events).facts
