@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from holdfast.manage.info import RunInfo
     from holdfast.manage.operations import Steps
-    from holdfast.manage.worktrees.git import Said
+    from holdfast.manage.worktrees.git import GitAnswer
     from holdfast.manage.worktrees.notes import Worktree
     from holdfast.run.directory import RunDirectory
     from holdfast.run.home import Home
@@ -191,7 +191,7 @@ class _Asking:
         return _answer(said, self._worktree)
 
 
-def _answer(said: Said, worktree: Worktree) -> str:
+def _answer(said: GitAnswer, worktree: Worktree) -> str:
     if not said.is_well:
         raise Failed(
             f"git can't say what changed in {worktree.path}: {said.complaint}",

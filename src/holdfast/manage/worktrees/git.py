@@ -54,7 +54,7 @@ _FILTER_PARTS = {"clean": "", "smudge": "", "process": "", "required": "false"}
 _USERS_OWN = ("system", "global")
 
 
-class Said(Record):
+class GitAnswer(Record):
     """What a git command answered."""
 
     code: int
@@ -87,7 +87,7 @@ def git(
     without_filters: Sequence[str] = (),
     index: str | None = None,
     stdin: bytes = b"",
-) -> Steps[Said]:
+) -> Steps[GitAnswer]:
     """Run `git WORDS` there, and no program that the repository names.
 
     `ceiling`: a repository is looked for below that directory only. `without_filters`: what
@@ -103,7 +103,7 @@ def git(
     return (yield from _run(words, environment, seconds, stdin))
 
 
-def check_out(directory: str, *words: str) -> Steps[Said]:
+def check_out(directory: str, *words: str) -> Steps[GitAnswer]:
     """Run a git that makes a checkout: with the hooks and filters of the user's repository."""
     words = ("-c", "core.fsmonitor=false", "-C", directory, *words)
     return (yield from _run(words, _environment(os.environ), CHECKOUT_SECONDS))
@@ -138,7 +138,7 @@ def _switched_off(filters: Sequence[str]) -> dict[str, str]:
 
 def _run(
     words: Sequence[str], environment: dict[str, str], seconds: float, stdin: bytes = b""
-) -> Steps[Said]:
+) -> Steps[GitAnswer]:
     import contextlib
     import signal
     import subprocess
@@ -163,7 +163,7 @@ def _run(
         code = yield from _wait_for(process, verb, seconds)
         output.seek(0)
         error.seek(0)
-        return Said(code, _text(output.read()), _text(error.read()))
+        return GitAnswer(code, _text(output.read()), _text(error.read()))
 
 
 def _environment(ours: Mapping[str, str]) -> dict[str, str]:

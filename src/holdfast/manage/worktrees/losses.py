@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.manage.operations import Steps
-    from holdfast.manage.worktrees.git import Said
+    from holdfast.manage.worktrees.git import GitAnswer
     from holdfast.manage.worktrees.notes import Worktree
     from holdfast.run.home import Home
 
@@ -100,7 +100,7 @@ def find_user(home: Home, worktree: Worktree) -> str | None:
     return None
 
 
-def ask_inside(worktree: Worktree, *words: str, **how: Any) -> Steps[Said]:
+def ask_inside(worktree: Worktree, *words: str, **how: Any) -> Steps[GitAnswer]:
     """What git says in the checkout; it runs no program that the repository names."""
     return (yield from git(worktree.path, *words, ceiling=_ceiling(worktree), **how))
 
