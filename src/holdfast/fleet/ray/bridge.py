@@ -32,7 +32,7 @@ _REMOVED = "REMOVED"
 Json = dict[str, Any]
 
 
-class Told(Exception):
+class BridgeError(Exception):
     """What to tell the command that asked: a kind that its placer knows, and a text."""
 
     def __init__(self, kind: str, message: str) -> None:
@@ -55,17 +55,17 @@ class Cluster:
         )
 
     def get(self, reference: Any, seconds: float = _ANSWER_SECONDS) -> Any:
-        """A result; Told when there is none in time, or its node is dead."""
+        """A result; BridgeError when there is none in time, or its node is dead."""
         errors = self.ray.exceptions
         try:
             return self.ray.get(reference, timeout=seconds)
         except errors.GetTimeoutError:
-            raise Told("silent", "its desk does not answer") from None
+            raise BridgeError("silent", "its desk does not answer") from None
         except errors.RayActorError as error:
             first = str(error).strip().splitlines()[0]
-            raise Told("silent", f"its desk is gone: {first}") from None
+            raise BridgeError("silent", f"its desk is gone: {first}") from None
         except errors.RayTaskError as error:
-            raise Told("silent", f"its desk failed: {error.cause!r}") from None
+            raise BridgeError("silent", f"its desk failed: {error.cause!r}") from None
 
     # Nodes
 
@@ -78,7 +78,7 @@ class Cluster:
         for one in self.nodes():
             if name in (one["NodeManagerHostname"], one["NodeManagerAddress"], one["NodeID"]):
                 return one
-        raise Told("no_node", f"Ray has no node {name} that is alive")
+        raise BridgeError("no_node", f"Ray has no node {name} that is alive")
 
     def desk(self, ray_node: str, asked: Json) -> Any:
         """The desk of a node; made if there is none."""
@@ -111,7 +111,7 @@ class Cluster:
                 if self.get(found.node.remote(), _DESK_SECONDS)["node"] == bound.get("node"):
                     return found
         if bound.get("ray_node"):
-            raise Told("silent", f"Ray has no node of {bound.get('host')} that is alive")
+            raise BridgeError("silent", f"Ray has no node of {bound.get('host')} that is alive")
         return self.desk(self._anyone(asked)["NodeID"], asked)
 
     def _anyone(self, asked: Json) -> Json:
@@ -120,7 +120,7 @@ class Cluster:
         for one in self.nodes():
             if one["Resources"].get("CPU"):
                 return one
-        raise Told("no_node", "no node of Ray is alive that has a CPU")
+        raise BridgeError("no_node", "no node of Ray is alive that has a CPU")
 
     # Groups
 
@@ -138,7 +138,7 @@ class Cluster:
             group = self.ray.util.get_placement_group(asked["name"])
         if not group.wait(asked["seconds"]):
             self.ray.util.remove_placement_group(group)
-            raise Told("no_room", f"Ray has no room for {_shown(asked['bundle'])}")
+            raise BridgeError("no_room", f"Ray has no room for {_shown(asked['bundle'])}")
         shown = self._groups.placement_group_table(group)
         ray_node = shown["bundles_to_node_id"][0]
         node: Json = next((one for one in self.ray.nodes() if one["NodeID"] == ray_node), {})
@@ -157,7 +157,7 @@ class Cluster:
                     desk = self.desk(one["NodeID"], asked)
                     if self.get(desk.node.remote(), _DESK_SECONDS)["node"] == asked["on_node"]:
                         return str(one["NodeID"])
-            raise Told("silent", f"Ray has no node of {asked['on_host']} that is alive")
+            raise BridgeError("silent", f"Ray has no node of {asked['on_host']} that is alive")
         return str(self.named(asked["target"])["NodeID"]) if asked.get("target") else ""
 
     def look(self, asked: Json) -> Json:
@@ -227,11 +227,11 @@ class BridgeClient:
             answer = getattr(cluster, do)(self.asked)
             self.say(1, json.dumps(answer).encode())
             return 0
-        except Told as told:
+        except BridgeError as error:
             if do != "session":
-                self.say(1, json.dumps({"kind": told.kind, "message": str(told)}).encode())
+                self.say(1, json.dumps({"kind": error.kind, "message": str(error)}).encode())
                 return 1
-            self.complain(str(told))
+            self.complain(str(error))
             return NOT_REACHED
 
     def complain(self, text: str) -> None:
@@ -262,7 +262,7 @@ class DeskSession:
         pump.start()
         try:
             return self._read()
-        except Told:
+        except BridgeError:
             if self._has_gone:
                 return NOT_REACHED
             raise
@@ -302,7 +302,7 @@ class DeskSession:
                     self._get(self._desk.write.remote(self._token, data, not data))
                     if not data:
                         watched.discard(stdin)
-            except (Told, OSError):
+            except (BridgeError, OSError):
                 return  # the reading side tells why
 
     def _follow(self) -> bool:
