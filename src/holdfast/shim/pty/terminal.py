@@ -17,7 +17,7 @@ from holdfast.record import Record
 from holdfast.screen import RecentOutput
 from holdfast.shim.loop import READ, WRITE
 from holdfast.shim.pty.terminal_log import TerminalLog
-from holdfast.shim.pty.viewer import LastWords, Size, Viewer
+from holdfast.shim.pty.viewer import LastWords, Viewer, WindowSize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def open_terminal(window: dict[str, Any] | None) -> Ends:
     """A new terminal with that window, or the usual one."""
     ends = Ends(*os.openpty())
     os.set_blocking(ends.ours, False)
-    (Size.of(window) or Size(ROWS, COLUMNS)).give(ends.ours)
+    (WindowSize.of(window) or WindowSize(ROWS, COLUMNS)).give(ends.ours)
     return ends
 
 
@@ -72,7 +72,7 @@ class Terminal:
         self._recent = RecentOutput()
         self._typed = bytearray()
         self._viewers: dict[Client, Viewer] = {}  # the one whose window counts comes last
-        self._size = Size.of(supervisor.spec.window) or Size(ROWS, COLUMNS)
+        self._size = WindowSize.of(supervisor.spec.window) or WindowSize(ROWS, COLUMNS)
         self._last_words = LastWords()
 
     def use(self, ends: Ends) -> None:
@@ -142,7 +142,7 @@ class Terminal:
 
     def resize(self, client: Client, request: dict[str, Any]) -> None:
         """The size of the viewer's window. The last one to say it decides."""
-        viewer, size = self._viewer(client), Size.of(request)
+        viewer, size = self._viewer(client), WindowSize.of(request)
         if viewer is not None and not viewer.read_only and size is not None:
             viewer.size = size
             self._viewers[client] = self._viewers.pop(client)
@@ -161,7 +161,7 @@ class Terminal:
         if sizes:
             self._resize(sizes[-1])
 
-    def _resize(self, size: Size) -> bool:
+    def _resize(self, size: WindowSize) -> bool:
         """Whether that changed anything."""
         if size == self._size:
             return False

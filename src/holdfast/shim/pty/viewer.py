@@ -30,14 +30,14 @@ LAST_WORDS_SECONDS = 5.0
 _MISSED = b"\x18\x1b[0m\r\n[holdfast: %d bytes were left out here; the log has them]\r\n"
 
 
-class Size(Record):
-    """Of a window, in characters."""
+class WindowSize(Record):
+    """In characters."""
 
     rows: int
     columns: int
 
     @classmethod
-    def of(cls, document: dict[str, Any] | None) -> Size | None:
+    def of(cls, document: dict[str, Any] | None) -> WindowSize | None:
         """As a request or a spec says it; None where that is not the size of a window."""
         rows, columns = ((document or {}).get(side) for side in ("rows", "columns"))
         if not isinstance(rows, int) or not isinstance(columns, int):
@@ -50,7 +50,7 @@ class Size(Record):
         window = struct.pack("HHHH", self.rows, self.columns, 0, 0)
         fcntl.ioctl(fd, termios.TIOCSWINSZ, window)
 
-    def other(self) -> Size:
+    def other(self) -> WindowSize:
         """One that differs a little."""
         return self.replace(rows=self.rows - 1 if self.rows > 1 else 2)
 
@@ -61,7 +61,7 @@ class Viewer:
     def __init__(self, client: Client, request: dict[str, Any]) -> None:
         self.client = client
         self.read_only = bool(request.get("read_only"))
-        self.size = None if self.read_only else Size.of(request)
+        self.size = None if self.read_only else WindowSize.of(request)
         self._missed_bytes = 0
 
     def show(self, data: bytes) -> None:
