@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.fleet.check import judge_node
 from holdfast.fleet.probe import probe_node
-from holdfast.manage.doctor.findings import Status
+from holdfast.manage.doctor.findings import FindingStatus
 from holdfast.manage.starting.logout import survival_in
 from holdfast.run.home import Home
 from tests.support.features import needs
@@ -127,7 +127,7 @@ def test_F12_a_logind_that_ends_runs_at_logout_is_named(tmp_path):
     conf.write_text("[Login]\nKillUserProcesses=yes\nKillExcludeUsers=\n")
     fate = survival_in("/user.slice/user-7.slice/session-3.scope", str(tmp_path))
     document = {**probe_node(Home(str(tmp_path / "home")).prepare()), "logout": fate.as_dict()}
-    failed = [one for one in judge_node(document, "ssh") if one.status is Status.FAIL]
+    failed = [one for one in judge_node(document, "ssh") if one.status is FindingStatus.FAIL]
     assert [one.name for one in failed] == ["logout"]
     assert "logind kills" in failed[0].says
 

@@ -151,16 +151,16 @@ class TestLessCapableKernels:
     def test_without_inodes(self, monkeypatch):
         monkeypatch.setattr(pidfd, "_has_inodes", False)
         found = kernel.identity(checks.child)
-        assert found.status is findings.Status.MISSING
+        assert found.status is findings.FindingStatus.MISSING
         assert "start ticks" in found.says
         assert found.fix
-        assert kernel.handle(checks.child).status is findings.Status.MISSING
-        assert kernel.gate(checks.child).status is findings.Status.OK
+        assert kernel.handle(checks.child).status is findings.FindingStatus.MISSING
+        assert kernel.gate(checks.child).status is findings.FindingStatus.OK
 
     def test_without_exit_information(self, monkeypatch):
         monkeypatch.setattr(pidfd, "_INFO_EXIT", 1 << 40)
         found = kernel.exit_status(checks.child)
-        assert found.status is findings.Status.MISSING
+        assert found.status is findings.FindingStatus.MISSING
         assert "lost" in found.says
 
     @pytest.mark.parametrize("probe", ["handle", "subreaper", "timer", "reserve"])
@@ -171,17 +171,17 @@ class TestLessCapableKernels:
         for name in ("pidfd_by_inode", "set_child_subreaper", "boottime_timer", "reserve_room"):
             monkeypatch.setattr(libc, name, absent)
         found = checks.try_one(probe, dict(checks.probes())[probe])
-        assert found.status is not findings.Status.OK
+        assert found.status is not findings.FindingStatus.OK
         assert "not implemented" in found.says
 
     def test_without_children_files(self, monkeypatch):
         monkeypatch.setattr(procfs, "has_children_files", lambda: False)
-        assert kernel.children(checks.child).status is findings.Status.MISSING
+        assert kernel.children(checks.child).status is findings.FindingStatus.MISSING
 
     def test_without_a_known_time_namespace(self, monkeypatch):
         place = this_host.place().replace(ticks_offset=None)
         monkeypatch.setattr(this_host, "place", lambda: place)
-        assert kernel.ticks(checks.child).status is findings.Status.MISSING
+        assert kernel.ticks(checks.child).status is findings.FindingStatus.MISSING
 
     def test_where_locks_lie(self, monkeypatch):
         from holdfast.run.locks import HeldLock
@@ -192,7 +192,7 @@ class TestLessCapableKernels:
             lambda path: HeldLock(path, os.open(path, os.O_RDWR | os.O_CREAT)),
         )
         found = machine.state()
-        assert found.status is findings.Status.FAIL
+        assert found.status is findings.FindingStatus.FAIL
         assert "lock" in found.says
 
 

@@ -7,7 +7,7 @@ from holdfast.errors import HoldfastError
 from holdfast.fleet.placement import PROTOCOL, NodeFacts
 from holdfast.fleet.reaching import any_node, ask_json
 from holdfast.fleet.settings import HOME
-from holdfast.manage.doctor.findings import DoctorFinding, Status, failed, missing, works
+from holdfast.manage.doctor.findings import DoctorFinding, FindingStatus, failed, missing, works
 from holdfast.process.clock import boottime, seconds_of, wall_clock
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ def check_steps(
     tell(_ledger(fleet))
     for finding in (yield from placer.check()):
         tell(finding)
-    if any(one.name == placer.kind and one.status is Status.FAIL for one in found):
+    if any(one.name == placer.kind and one.status is FindingStatus.FAIL for one in found):
         return found  # the engine does not answer: it leads to no node
     began = boottime()
     try:

@@ -15,7 +15,7 @@ from holdfast.fleet.order import Settled, resettle
 from holdfast.fleet.reaching import sight_of
 from holdfast.fleet.remote import RemoteRun
 from holdfast.fleet.verdict import VerdictSource, judge
-from holdfast.manage.doctor.findings import Status
+from holdfast.manage.doctor.findings import FindingStatus
 from holdfast.manage.operations import run_steps
 from holdfast.manage.plaintext import printable
 from holdfast.manage.runs import Runs
@@ -88,7 +88,7 @@ def _nodes(fleet: Fleet, _words: list[str], args: Namespace) -> int:
 def _check(fleet: Fleet, words: list[str], args: Namespace) -> int:
     """Try what a run there needs."""
     findings = run_steps(check_steps(fleet, words[0], printer_of_findings(args)))
-    ok = all(one.status is not Status.FAIL for one in findings)
+    ok = all(one.status is not FindingStatus.FAIL for one in findings)
     if args.json:
         found = [one.to_json() for one in findings]
         streams.say_json({"schema": 1, "ok": ok, "findings": found})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.cli.text import streams
 from holdfast.cli.text.terminal import columns, paint
-from holdfast.manage.doctor.findings import Status
+from holdfast.manage.doctor.findings import FindingStatus
 from holdfast.manage.plaintext import fill, printable
 
 TYPE_CHECKING = False
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 _INDENT = 17
 _WORDS = {
-    Status.OK: ("ok", ("green",)),
-    Status.MISSING: ("--", ("dim",)),
-    Status.FAIL: ("FAIL", ("red", "bold")),
+    FindingStatus.OK: ("ok", ("green",)),
+    FindingStatus.MISSING: ("--", ("dim",)),
+    FindingStatus.FAIL: ("FAIL", ("red", "bold")),
 }
 
 
@@ -26,7 +26,7 @@ def printer_of_findings(args: Namespace) -> Callable[[DoctorFinding], None]:
     """Prints each finding as it comes; with `--json` none, with `--quiet` failures alone."""
 
     def show(finding: DoctorFinding) -> None:
-        if not args.json and (not args.quiet or finding.status is Status.FAIL):
+        if not args.json and (not args.quiet or finding.status is FindingStatus.FAIL):
             streams.say("\n".join(lines_of_finding(finding)))
             streams.flush()  # the next one may take a while
 

@@ -14,7 +14,7 @@ import subprocess
 from holdfast.errors import HoldfastError
 from holdfast.lean import json_text, read_json
 from holdfast.manage.doctor import kernel, machine
-from holdfast.manage.doctor.findings import DoctorFinding, Status, failed
+from holdfast.manage.doctor.findings import DoctorFinding, FindingStatus, failed
 from holdfast.process import this_host
 from holdfast.record import Record
 from holdfast.run.atomic_files import write_all
@@ -44,7 +44,7 @@ class Diagnosis(Record):
         cls, findings: Sequence[DoctorFinding], agents: Sequence[FoundAgent] | None = None
     ) -> Diagnosis:
         """What the findings add up to."""
-        ok = all(finding.status is not Status.FAIL for finding in findings)
+        ok = all(finding.status is not FindingStatus.FAIL for finding in findings)
         return cls(ok, tuple(findings), None if agents is None else tuple(agents))
 
     def to_json(self) -> dict[str, Any]:

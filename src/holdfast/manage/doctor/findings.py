@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Status(StrEnum):
+class FindingStatus(StrEnum):
     """Whether it works; MISSING: weaker or not available; FAIL: a guarantee does not hold."""
 
     OK = "ok"
@@ -22,7 +22,7 @@ class DoctorFinding(Record):
     """The result of one check."""
 
     name: str
-    status: Status
+    status: FindingStatus
     says: str
     fix: str | None = None
 
@@ -33,19 +33,19 @@ class DoctorFinding(Record):
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> DoctorFinding:
         """Read one back."""
-        return cls(**{**document, "status": Status(document["status"])})
+        return cls(**{**document, "status": FindingStatus(document["status"])})
 
 
 def works(name: str, says: str) -> DoctorFinding:
     """It works."""
-    return DoctorFinding(name, Status.OK, says)
+    return DoctorFinding(name, FindingStatus.OK, says)
 
 
 def missing(name: str, says: str, fix: str | None = None) -> DoctorFinding:
     """It is not available; something weaker takes its place, or it is not needed."""
-    return DoctorFinding(name, Status.MISSING, says, fix)
+    return DoctorFinding(name, FindingStatus.MISSING, says, fix)
 
 
 def failed(name: str, says: str, fix: str | None = None) -> DoctorFinding:
     """A guarantee does not hold on this machine."""
-    return DoctorFinding(name, Status.FAIL, says, fix)
+    return DoctorFinding(name, FindingStatus.FAIL, says, fix)
