@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from holdfast.errors import HoldfastError, Refused, Unavailable, WrongUse, argument
-from holdfast.fleet.export.beside import export_beside
+from holdfast.fleet.export.export_process import run_export
 from holdfast.fleet.node import marked, node_facts
 from holdfast.fleet.programs import run_program
 from holdfast.fleet.slurm.limits import LIMIT_ROOM_SECONDS, WARNING_SECONDS, grace_of
@@ -189,7 +189,7 @@ def _ends_before_limit(run: Run) -> bool:
 
 
 def _export(run: Run) -> None:
-    run_steps(export_beside(_EXPORT_SECONDS, run._runs._notice))
+    run_steps(run_export(_EXPORT_SECONDS, run._runs._notice))
 
 
 class _Signals:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _PROGRAM = "import sys; sys.path[:] = {path!r}; from holdfast.cli import program; program()"
 
 
-def export_beside(seconds: float, notice: Callable[[str], None]) -> Steps[None]:
+def run_export(seconds: float, notice: Callable[[str], None]) -> Steps[None]:
     """Export this home, within that time. A failure is told; the next export makes up for it."""
     try:
         if load_settings().ledger == HOME:
