@@ -19,7 +19,7 @@ from holdfast.manage.process_info import look_at_process
 from holdfast.manage.starting.elsewhere import is_placed
 from holdfast.manage.starting.launch import start_shim
 from holdfast.manage.state import RunView, read_facts, view_run
-from holdfast.manage.worktrees.again import place_again
+from holdfast.manage.worktrees.reused_worktree import place_again
 from holdfast.options import wanted_options
 from holdfast.process.identity import ProcessIdentity
 from holdfast.process.verdict import Verdict
