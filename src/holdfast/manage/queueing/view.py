@@ -47,7 +47,7 @@ class QueueInfo(Record):
     unknown: tuple[Json, ...]  # that had a slot; whether they live is not known
     baton_held_by: int | None  # a PID, if it has planned for 5 s: it may be stopped
     error: str | None = None
-    # Runs that have its slots and wait for one another: id, name, queue, waits_in. See circles.py.
+    # Of a deadlock: runs with its slots that wait for one another (id, name, queue, waits_in).
     circle: tuple[Json, ...] = ()
 
     def to_json(self) -> Json:
@@ -166,7 +166,7 @@ def _position(queue: Queue, run_id: str) -> int | None:
 
 def list_queues(home: Home) -> list[QueueInfo]:
     """Every queue of a home, by name."""
-    from holdfast.manage.queueing.circles import with_circles
+    from holdfast.manage.queueing.slot_deadlocks import with_circles
 
     return with_circles(home, [_look_at(Queue(home, name)) for name in queue_names(home)])
 
