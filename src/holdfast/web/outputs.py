@@ -10,11 +10,11 @@ from holdfast.errors import InvalidOption, WrongUse
 from holdfast.manage.reading.line_pattern import LinePattern
 from holdfast.manage.reading.log_search import BLOCK_BYTES, LogSearch
 from holdfast.run.output import OutputReader, read_from
-from holdfast.web.asked import AskedQuery
 from holdfast.web.elsewhere import elsewhere, not_from_here
 from holdfast.web.following import follow
 from holdfast.web.following_elsewhere import follow_elsewhere, read_elsewhere
 from holdfast.web.pretty_lines import PrettyLines
+from holdfast.web.request_fields import AskedQuery
 from holdfast.web.responses import answer
 
 TYPE_CHECKING = False

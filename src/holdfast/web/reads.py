@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from holdfast.manage.info import RunInfo
     from holdfast.manage.run import Run
     from holdfast.manage.words.status_page import StatusFacts
-    from holdfast.web.asked import AskedQuery
+    from holdfast.web.request_fields import AskedQuery
     from holdfast.web.settings import ServeSettings
 
     Json = dict[str, Any]
