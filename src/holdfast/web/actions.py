@@ -12,9 +12,9 @@ from holdfast.manage.changing.stop_attempt import Attempted, attempt
 from holdfast.manage.recovery import recover_run
 from holdfast.process.signals import parse_signal, signal_name
 from holdfast.run.units import parse_duration
-from holdfast.web.askers import tokens_behind
 from holdfast.web.elsewhere import elsewhere
 from holdfast.web.request_fields import fields
+from holdfast.web.request_peers import tokens_behind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,13 +20,13 @@ from holdfast.errors import HoldfastError
 from holdfast.manage.reading.apart import Apart
 from holdfast.run.home import Home
 from holdfast.web.actions import ACTIONS, ANSWERS, Actions
-from holdfast.web.askers import CONNECTION
 from holdfast.web.feed import EventFeed
 from holdfast.web.guard import READING, Guard
 from holdfast.web.openapi import openapi
 from holdfast.web.outputs import Outputs
 from holdfast.web.reads import SELECTORS, Reads
 from holdfast.web.request_fields import AskedQuery, read_document
+from holdfast.web.request_peers import CONNECTION
 from holdfast.web.responses import answer, error_answer, refuse
 from holdfast.web.screens import screen_of
 from holdfast.web.streams import OpenStreams

@@ -11,7 +11,7 @@ import asyncio
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from holdfast.web.askers import CONNECTION
+from holdfast.web.request_peers import CONNECTION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
