@@ -11,7 +11,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from holdfast.tui.looks import strip_of
+from holdfast.tui.styles import strip_of
 from holdfast.tui.table import WIDE, fit_columns, head_line, row_line
 
 TYPE_CHECKING = False

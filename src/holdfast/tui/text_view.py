@@ -10,7 +10,7 @@ from textual.strip import Strip
 from textual.widgets import Static
 
 from holdfast.manage.plaintext import width
-from holdfast.tui.looks import strip_of, style_of
+from holdfast.tui.styles import strip_of, style_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
