@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from holdfast import __version__
 from holdfast.errors import HoldfastError, Refused, Unavailable, WrongUse, as_our_error
 from holdfast.lean import json_text
-from holdfast.manage.reading.apart import Apart
+from holdfast.manage.reading.disk_threads import DiskThreads
 from holdfast.mcp.acting import resume_run, send_to_run, start_run, stop_run
 from holdfast.mcp.approving import ask_person, denied
 from holdfast.mcp.call import ToolCall
@@ -83,7 +83,7 @@ class _Handlers:
         self._scope = scope
         self._tools = offered(access)
         self._is_near = access.is_near
-        self._apart = Apart()
+        self._apart = DiskThreads()
         self._subscriptions = Subscriptions(scope, self._apart)
 
     def server(self) -> Server[None]:

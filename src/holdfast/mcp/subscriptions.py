@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from holdfast.manage.live import LiveChanges
     from holdfast.manage.operations import Wait
-    from holdfast.manage.reading.apart import Apart
+    from holdfast.manage.reading.disk_threads import DiskThreads
     from holdfast.mcp.scope import Scope
 
 MOST_SUBSCRIPTIONS = 256
@@ -49,7 +49,7 @@ class _Subscriber:
 class Subscriptions:
     """All subscriptions of one server."""
 
-    def __init__(self, scope: Scope, apart: Apart) -> None:
+    def __init__(self, scope: Scope, apart: DiskThreads) -> None:
         self._scope = scope
         self._apart = apart
         self._bus = InMemorySubscriptionBus()

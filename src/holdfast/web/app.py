@@ -17,7 +17,7 @@ from starlette.routing import Match, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from holdfast.errors import HoldfastError
-from holdfast.manage.reading.apart import Apart
+from holdfast.manage.reading.disk_threads import DiskThreads
 from holdfast.run.home import Home
 from holdfast.web.actions import ACTIONS, ANSWERS, Actions
 from holdfast.web.feed import EventFeed
@@ -106,7 +106,7 @@ async def _error(_: Request, error: Exception) -> Response:
 class _Routes:
     def __init__(self, settings: ServeSettings) -> None:
         self._settings = settings
-        self._apart = Apart()
+        self._apart = DiskThreads()
         self._feed = EventFeed(Home.locate(settings.home))
         self._reads = Reads(settings)
         self._actions = Actions(settings, self._reads)
@@ -158,7 +158,7 @@ class _Routes:
 
         return get
 
-    def _apart_for(self, ref: str) -> Apart:
+    def _apart_for(self, ref: str) -> DiskThreads:
         return self._reads.elsewhere.apart_for(ref) or self._apart
 
     async def _list(self, request: Request) -> Response:

@@ -14,7 +14,7 @@ from holdfast.errors import HoldfastError, Unavailable
 from holdfast.manage.operations import run_steps
 from holdfast.manage.overview import WINDOW
 from holdfast.manage.plaintext import printable_lines
-from holdfast.manage.reading.apart import Apart
+from holdfast.manage.reading.disk_threads import DiskThreads
 from holdfast.manage.reading.live_elsewhere import LiveElsewhere
 from holdfast.manage.words.views import next_steps, row_of
 from holdfast.run.directory import RunDirectory
@@ -50,7 +50,7 @@ class ServedElsewhere:
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
         self._live: LiveElsewhere | None = None
-        self.apart = Apart(_PATIENCE_SECONDS)
+        self.apart = DiskThreads(_PATIENCE_SECONDS)
 
     @contextlib.asynccontextmanager
     async def running(self, take: Callable[[LiveChanges], None]) -> AsyncIterator[None]:
@@ -78,7 +78,7 @@ class ServedElsewhere:
         """From which they were placed."""
         return self._runs.home.path
 
-    def apart_for(self, ref: str) -> Apart | None:
+    def apart_for(self, ref: str) -> DiskThreads | None:
         """The threads that may wait for a node, if the run may be elsewhere; nothing is read."""
         is_placed = self._live is not None and self._live.sight(ref) is not None
         return self.apart if self.is_any and (is_placed or not is_id(ref)) else None

@@ -18,7 +18,7 @@ from collections import deque
 from holdfast.errors import HoldfastError, Unavailable
 from holdfast.manage.live import LiveRuns
 from holdfast.manage.operations import run_steps
-from holdfast.manage.reading.apart import start_thread
+from holdfast.manage.reading.disk_threads import start_thread
 from holdfast.manage.reading.events import NOW, EventStream
 from holdfast.record import Record
 from holdfast.web.responses import json_bytes

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.manage.operations import Wait
-    from holdfast.manage.reading.apart import Apart
+    from holdfast.manage.reading.disk_threads import DiskThreads
     from holdfast.manage.run import Run
     from holdfast.web.pretty_lines import PrettyLines
 
@@ -34,7 +34,7 @@ _TICK_SECONDS = 0.05  # a fast writer is read so often, and no more
 
 
 async def follow(
-    apart: Apart, run: Run, at_byte: int, path: str, pretty: PrettyLines | None = None
+    apart: DiskThreads, run: Run, at_byte: int, path: str, pretty: PrettyLines | None = None
 ) -> AsyncIterator[bytes]:
     """`chunk` messages, `skipped` where bytes were left out, and `end` when the run is over."""
     place, is_fresh = at_byte, True

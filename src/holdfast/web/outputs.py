@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from holdfast.fleet.remote import RemoteRun
-    from holdfast.manage.reading.apart import Apart
+    from holdfast.manage.reading.disk_threads import DiskThreads
     from holdfast.manage.run import Run
     from holdfast.web.reads import Reads
     from holdfast.web.settings import ServeSettings
@@ -43,7 +43,7 @@ class Outputs:
     """The output of runs."""
 
     def __init__(
-        self, settings: ServeSettings, reads: Reads, streams: OpenStreams, apart: Apart
+        self, settings: ServeSettings, reads: Reads, streams: OpenStreams, apart: DiskThreads
     ) -> None:
         self._settings = settings
         self._reads = reads

@@ -24,7 +24,7 @@ _MOST_AT_ONCE = 32  # that read; more wait for one of them
 _MOST_LONG = 128  # that may take minutes, and wait for runs most of the time
 
 
-class Apart:
+class DiskThreads:
     """Threads for one event loop, which may be one that is made later."""
 
     def __init__(self, patience: float = PATIENCE_SECONDS) -> None:
