@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from holdfast.manage.info import RunInfo
     from holdfast.manage.operations import Steps, Wait
     from holdfast.manage.run import Run
+    from holdfast.run.spec import RunSpec
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)
 _OF_A_TERMINAL = (signal.SIGINT, signal.SIGQUIT)  # a terminal sends these to a whole group
@@ -63,8 +64,9 @@ def _stay(run: Run, args: Namespace) -> int:
 
     gc.enable()  # from here on it may last
     is_init = os.getpid() == 1
-    foreground = Foreground(run, is_init=is_init)
-    announce(run, args, run.directory.read_spec())
+    spec = run.directory.read_spec()
+    foreground = Foreground(run, spec, is_init=is_init)
+    announce(run, args, spec)
     try:
         info = foreground.follow()
     except _Left:
@@ -78,7 +80,7 @@ def _stay(run: Run, args: Namespace) -> int:
     why = reason(info, code)
     if why is not None and not args.quiet:
         streams.complain(f"holdfast: {why}")
-        by_word = hint_at_word(run, code)
+        by_word = hint_at_word(run, spec, code)
         if by_word is not None:
             streams.complain(f"  hint: {by_word}")
     return code
@@ -87,10 +89,9 @@ def _stay(run: Run, args: Namespace) -> int:
 class Foreground:
     """One run in the foreground."""
 
-    def __init__(self, run: Run, *, is_init: bool) -> None:
+    def __init__(self, run: Run, spec: RunSpec, *, is_init: bool) -> None:
         self._run = run
         self._is_init = is_init
-        spec = run.directory.read_spec()
         self._grace_seconds = spec.wanted.grace_seconds
         self._notifies = spec.wanted.notify is not None
         self._waits = spec.waits is not None

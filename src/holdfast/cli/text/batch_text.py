@@ -94,15 +94,16 @@ class _Telling:
 
     def _tell_run(self, line: int, run: Run) -> None:
         args, facts = self._args, read_facts(run.directory)
-        has_failed = did_not_start(run, facts)
+        spec = run.directory.read_spec()
+        has_failed = did_not_start(run, spec, facts)
         if args.json and not has_failed:
             streams.say_json({**run.info().to_json(), "line": line})
         elif not args.json and not args.quiet:
-            streams.say(run.directory.read_spec().name)
+            streams.say(spec.name)
             streams.flush()
         if has_failed:
-            raise never_started(run, facts)
-        if args.key is not None and not is_ours(run):
+            raise never_started(run, spec, facts)
+        if args.key is not None and not is_ours(spec):
             self._before += 1
         elif wants_details(args):
             streams.complain(who(run.info()))

@@ -34,30 +34,30 @@ def report(run: Run, args: Namespace) -> int:
         return report_start(run, args)  # type: ignore[arg-type]
     facts = read_facts(run.directory)
     spec = run.directory.read_spec()
-    has_failed = did_not_start(run, facts)
+    has_failed = did_not_start(run, spec, facts)
     if args.json and not has_failed:
         streams.say_json(run.info().to_json())
     elif not args.json and not args.quiet:
         streams.say(spec.name)
         streams.flush()  # before the diagnostics, also where both are one stream
     if has_failed:
-        raise never_started(run, facts)
+        raise never_started(run, spec, facts)
     announce(run, args, spec)
     return 0
 
 
-def did_not_start(run: Run, facts: RunFacts) -> bool:
+def did_not_start(run: Run, spec: RunSpec, facts: RunFacts) -> bool:
     """Whether its command never ran, and never will."""
     if facts.has_ended or facts.attempt.is_exec_confirmed:
         return facts.outcome is Outcome.NEVER_STARTED
     # A live shim waits for the exec; a dead one could not report its failure.
-    return not run.directory.lock_is_held() and is_ours(run)
+    return not run.directory.lock_is_held() and is_ours(spec)
 
 
 def announce(run: Run, args: Namespace, spec: RunSpec) -> None:
     """The processes, if a person reads this; and warnings in any case."""
-    if args.key is not None and not args.quiet and not is_ours(run):
-        _say_it_was_before(run, args)
+    if args.key is not None and not args.quiet and not is_ours(spec):
+        _say_it_was_before(spec, args)
     if not args.quiet and spec.waits is not None:
         _say_it_waits(run)
     elif wants_details(args):
@@ -78,11 +78,10 @@ def _say_it_waits(run: Run) -> None:
         streams.complain(printable(f"queued {waits_note(info.queue)}"))
 
 
-def _say_it_was_before(run: Run, args: Namespace) -> None:
+def _say_it_was_before(spec: RunSpec, args: Namespace) -> None:
     """A key never expires: with a used one, say that nothing was started."""
     from holdfast.manage.plaintext import printable
 
-    spec = run.directory.read_spec()
     asked = getattr(args, "command", None)  # `rerun` has none of its own
     is_another = asked is not None and tuple(asked) != spec.command
     but = f"; its command is another: holdfast status {spec.id}" if is_another else ""
@@ -100,23 +99,23 @@ def wants_details(args: Namespace) -> bool:
         return False
 
 
-def never_started(run: Run, facts: RunFacts) -> Failed:
+def never_started(run: Run, spec: RunSpec, facts: RunFacts) -> Failed:
     """The error of a run whose command could not be started; the code is a shell's."""
     ending, info = facts.ending or {}, run.info()
     what = str(ending.get("evidence") or f"the run's shim died: {info.evidence}")
     code = run_exit_code(Outcome.NEVER_STARTED, ending.get("exit_code"), None)
-    hint = hint_at_word(run, code)
+    hint = hint_at_word(run, spec, code)
     error = Failed(what, hint=hint or f"holdfast status {info.name}", document=info.to_json())
     error.code = "never-started"
     error.exit_code = code
     return error
 
 
-def is_ours(run: Run) -> bool:
+def is_ours(spec: RunSpec) -> bool:
     """Whether it was started by this call."""
     from holdfast.process.identity import ProcessIdentity
 
-    return bool(run.directory.read_spec().launcher == ProcessIdentity.current().to_json())
+    return bool(spec.launcher == ProcessIdentity.current().to_json())
 
 
 def who(info: RunInfo) -> str:
@@ -168,9 +167,9 @@ def warn_of_logout() -> None:
         streams.warn(f"this run ends at logout: {fate.why}", fate.fix)
 
 
-def hint_at_word(run: Run, code: int) -> str | None:
+def hint_at_word(run: Run, spec: RunSpec, code: int) -> str | None:
     """For one word that was not found: it was meant as a command line, or as the name of a run."""
-    command = run.directory.read_spec().command if code == _NOT_FOUND else ()
+    command = spec.command if code == _NOT_FOUND else ()
     if len(command) != 1 or len(command[0]) > _LONGEST_LINE:
         return None
     from holdfast.run.names import valid_name
