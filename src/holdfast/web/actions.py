@@ -165,25 +165,24 @@ class Actions:
 
     async def _approve(self, run: Run, document: Json, asked_by: list[str]) -> Json:
         given = fields(document, {"id": (str,)})
-        question = given.get("id") or self._only(run)
-        if run.is_elsewhere:
-            answered = await run._as_async().approve(question)
-        else:
-            steps = answer_run(run.directory, question, allow=True, asked_by=asked_by)
-            answered = await run_steps_async(steps)
-        return {"schema": 1, "id": run.id, "answered": answered.as_dict()}
+        return await self._answer(run, given, asked_by, allow=True)
 
     async def _deny(self, run: Run, document: Json, asked_by: list[str]) -> Json:
         given = fields(document, {"id": (str,), "message": (str,)})
+        return await self._answer(run, given, asked_by, allow=False)
+
+    async def _answer(self, run: Run, given: Json, asked_by: list[str], *, allow: bool) -> Json:
         question = given.get("id") or self._only(run)
         message = given.get("message")
-        if run.is_elsewhere:
-            answered = await run._as_async().deny(question, message)
-        else:
+        if not run.is_elsewhere:
             steps = answer_run(
-                run.directory, question, allow=False, message=message, asked_by=asked_by
+                run.directory, question, allow=allow, message=message, asked_by=asked_by
             )
             answered = await run_steps_async(steps)
+        elif allow:
+            answered = await run._as_async().approve(question)
+        else:
+            answered = await run._as_async().deny(question, message)
         return {"schema": 1, "id": run.id, "answered": answered.as_dict()}
 
     def _only(self, run: Run) -> str:
