@@ -140,7 +140,7 @@ def _walk(facts: RunFacts, inner: InnerRuns) -> list[Member]:
     shim = facts.shim
     if shim is not None and shim.verdict() is not Verdict.SAME:
         shim = None
-    roots = [ProcessIdentity.parse(token) for token in facts.named_tree()]
+    roots = facts.named_processes()
     try:
         with Tree(roots, reaper=shim, spare=inner.owns) as tree:
             return tree.walk()

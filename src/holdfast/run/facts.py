@@ -314,6 +314,12 @@ class RunFacts(Record):
         named.update((one["token"], one.get("comm")) for one in survivors if "token" in one)
         return {**named, **self.members}
 
+    def named_processes(self) -> list[ProcessIdentity]:
+        """The processes of `named_tree`."""
+        from holdfast.process.identity import ProcessIdentity
+
+        return [ProcessIdentity.parse(token) for token in self.named_tree()]
+
     def named_tokens(self) -> set[str]:
         """The tokens of `named_tree`, and the run's shims: not in its tree, nor any other run's."""
         shims = (*self.previous_shims, self.shim)

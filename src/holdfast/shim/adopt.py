@@ -274,8 +274,8 @@ class Adoption:
         )
         self._set_attempt(end, held_root, held_workload)
         self.supervisor.stop_cause = facts.stop_cause
-        for token in facts.named_tree():
-            self.supervisor.tree.add(ProcessIdentity.parse(token))
+        for process in facts.named_processes():
+            self.supervisor.tree.add(process)
 
     def _go_on(self) -> None:
         supervisor = self.supervisor

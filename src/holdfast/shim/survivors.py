@@ -5,7 +5,6 @@ Under the run's lock and through the gate: only a recorded process that is still
 
 from __future__ import annotations
 
-from holdfast.process.identity import ProcessIdentity
 from holdfast.process.tree import Tree
 from holdfast.process.tree_stop import Cleanup
 from holdfast.process.verdict import Verdict
@@ -31,8 +30,7 @@ def strike_survivors(directory: RunDirectory, journal: Journal, stop: dict[str, 
         journal.record_delivery(delivery, f"{word}: {why}", stop.get("by"))
 
     unclear = [one for one in before.survivors if one.identity.verdict() is Verdict.UNKNOWN]
-    named = map(ProcessIdentity.parse, journal.facts.named_tree())
-    with Tree(named, spare=InnerRuns(directory).owns) as tree:
+    with Tree(journal.facts.named_processes(), spare=InnerRuns(directory).owns) as tree:
         tree.let_go_of_spared()
         if not before.survivors and not tree.held():
             return

@@ -17,7 +17,6 @@ import time
 from holdfast.errors import HoldfastError
 from holdfast.lean import StrEnum, read_json
 from holdfast.process import this_host
-from holdfast.process.identity import ProcessIdentity
 from holdfast.process.verdict import Verdict
 from holdfast.record import Record
 from holdfast.run import conclusion
@@ -238,7 +237,7 @@ def _slot_without_shim(directory: RunDirectory, facts: RunFacts) -> Slot:
         return Slot.UNUSED if facts.stop_cause is None else Slot.FREE
     if conclusion.is_restart_due(facts, this_host.place().boot_id):
         return Slot.TAKEN
-    verdicts = {ProcessIdentity.parse(token).verdict() for token in facts.named_tree()}
+    verdicts = {process.verdict() for process in facts.named_processes()}
     if Verdict.SAME in verdicts:
         return Slot.TAKEN
     return Slot.UNKNOWN if Verdict.UNKNOWN in verdicts else Slot.FREE

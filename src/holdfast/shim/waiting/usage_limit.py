@@ -14,7 +14,6 @@ from holdfast.errors import Refused, StillAlive
 from holdfast.process import this_host
 from holdfast.process.clock import boottime, iso_time, seconds_of
 from holdfast.process.context import own_context
-from holdfast.process.identity import ProcessIdentity
 from holdfast.process.stamped import find_stamped
 
 TYPE_CHECKING = False
@@ -124,7 +123,7 @@ class UsageLimit:
             if not supervisor.tree.is_empty():
                 raise _alive([str(one.identity.pid) for one in supervisor.tree.walk()])
             return
-        named = map(ProcessIdentity.parse, supervisor.journal.facts.named_tree())
+        named = supervisor.journal.facts.named_processes()
         alive = [one for one in named if not one.verdict().is_gone]
         alive += [member.identity for _, member in find_stamped(supervisor.directory.id)]
         alive = [one for one in dict.fromkeys(alive) if not supervisor.inner.owns(one)]
