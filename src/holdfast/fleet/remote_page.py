@@ -14,7 +14,17 @@ from holdfast.fleet.verdict import NodeLook, judge
 from holdfast.lean import read_json
 from holdfast.manage.processes import Processes
 from holdfast.manage.together import together
-from holdfast.manage.words.status_page import StatusFacts, lines_of
+from holdfast.manage.words.status_page import (
+    EVENTS,
+    EVIDENCE,
+    NEXT,
+    ORIGIN,
+    OUTPUT,
+    PROCESSES,
+    SUSPECTS,
+    StatusFacts,
+    lines_of,
+)
 from holdfast.record import Record
 from holdfast.run.facts import RunFacts, State
 from holdfast.run.units import clock
@@ -31,7 +41,8 @@ if TYPE_CHECKING:
 
 _TAIL_LINES = 10
 # Made of what is in the node's own files; its processes are in `tree`.
-_NOT_HERE = ("processes", "suspects", "events", "next", "output", "origin")
+_NOT_HERE = (PROCESSES, SUSPECTS, EVENTS, NEXT, OUTPUT, ORIGIN)
+NODE = "node"  # the label of the line that says where it is
 
 
 class RemotePage(Record):
@@ -67,8 +78,8 @@ def page_steps(run: RemoteRun) -> Steps[RemotePage]:
     try:
         said_here = [(label, text) for label, text in lines_of(known) if label not in _NOT_HERE]
     except UNFIT as error:
-        said_here = [("evidence", f"its node says what can't be read ({type(error).__name__})")]
-    about = (("node", where_line(placement)), *said_here)
+        said_here = [(EVIDENCE, f"its node says what can't be read ({type(error).__name__})")]
+    about = ((NODE, where_line(placement)), *said_here)
     return RemotePage(info, known.headline(), about, lines, tail)
 
 
@@ -89,12 +100,12 @@ def unreached_rows(info: RunInfo, placement: Placement) -> Iterator[tuple[str, s
 
     now = time.time()
     rows = {
-        "evidence": info.evidence,
-        "node": where_line(placement),
+        EVIDENCE: info.evidence,
+        NODE: where_line(placement),
         "command": command_line(info.command or []),
         "placed": f"{clock(placement.created_at, now)} by {placement.submitter}",
         "bound": clock(placement.bound_at, now) or "to no node yet",
-        "next": f"holdfast fleet check {placement.target}; holdfast fleet give-up {info.id},"
+        NEXT: f"holdfast fleet check {placement.target}; holdfast fleet give-up {info.id},"
         " once it is known to be gone"
         if info.state is State.UNKNOWN
         else "",

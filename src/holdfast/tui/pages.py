@@ -8,7 +8,16 @@ from holdfast.manage.processes import look_at_processes
 from holdfast.manage.reading.run_status import read_status
 from holdfast.manage.report.report import read_report
 from holdfast.manage.state import read_facts
-from holdfast.manage.words.status_page import lines_of
+from holdfast.manage.words.status_page import (
+    EVENTS,
+    EVIDENCE,
+    NEEDS_YOU,
+    NEXT,
+    OUTPUT,
+    PROCESSES,
+    WHY,
+    lines_of,
+)
 from holdfast.manage.words.tree_lines import lines_of_tree
 from holdfast.process.verdict import Verdict
 from holdfast.run.output import read_from
@@ -27,8 +36,8 @@ _LABELS = 11
 _TAIL_LINES = 10
 _MOST_EVENTS = 500
 _VERDICTS = {Verdict.SAME.value: "good", Verdict.UNKNOWN.value: "warn"}
-FIRST = ("why", "needs you", "evidence")  # who is alive, proven how
-_ELSEWHERE = ("processes", "events", "output", "next")  # sections of their own, or keys
+FIRST = (WHY, NEEDS_YOU, EVIDENCE)  # who is alive, proven how
+_ELSEWHERE = (PROCESSES, EVENTS, OUTPUT, NEXT)  # sections of their own, or keys
 
 
 def detail_lines(directory: RunDirectory, room: int) -> list[Spans]:
@@ -123,7 +132,7 @@ def labelled(label: str, text: str, room: int) -> Iterator[Spans]:
     """A label, and its text in as many lines as it needs."""
     if not text:
         return
-    look = "ask" if label == "needs you" else ""
+    look = "ask" if label == NEEDS_YOU else ""
     for place, line in enumerate(wrapped(text, max(room - _LABELS - 1, 20))):
         yield ((f"{label if place == 0 else '':<{_LABELS}}", "label"), (line, look))
 

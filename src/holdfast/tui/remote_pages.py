@@ -53,12 +53,12 @@ class RemotePages:
 
 
 def _detail(run: RemoteRun, room: int) -> list[Spans]:
-    from holdfast.fleet.remote_page import page_steps
+    from holdfast.fleet.remote_page import NODE, page_steps
 
     page = run_steps(page_steps(run))
     said = dict(page.lines)
     lines: list[Spans] = [((printable(page.headline), "bold"),)]
-    for label in (*FIRST, "node"):
+    for label in (*FIRST, NODE):
         lines += labelled(label, said.pop(label, ""), room)
     if page.is_reached:
         lines += [(), *heading("tree"), *_text("\n".join(page.tree))]

@@ -33,6 +33,18 @@ if TYPE_CHECKING:
     from holdfast.run.event_log import LoggedEvent
 
 
+# Labels by which a screen picks lines out, or leaves them out.
+WHY = "why"
+NEEDS_YOU = "needs you"
+OUTPUT = "output"
+ORIGIN = "origin"
+PROCESSES = "processes"
+SUSPECTS = "suspects"
+EVIDENCE = "evidence"
+EVENTS = "events"
+NEXT = "next"
+
+
 class StatusFacts(Record):
     """All that a page is made of."""
 
@@ -78,11 +90,11 @@ def lines_of(known: StatusFacts) -> Iterator[tuple[str, str]]:
     info = known.info
     texts = {
         # What people ask first; what only proves it comes last.
-        "why": why(info),
-        "needs you": _asked(known),
+        WHY: why(info),
+        NEEDS_YOU: _asked(known),
         "waits": note(info) if info.state is State.QUEUED else "",
         "needs": _need(info),
-        "output": _output(known),
+        OUTPUT: _output(known),
         "result": _result(info),
         "limit": _limit(known),
         "budget": budget_line(info),
@@ -93,7 +105,7 @@ def lines_of(known: StatusFacts) -> Iterator[tuple[str, str]]:
         "agent": _agent(info),
         "hooks": _hooks(known),
         "asked for": _wanted(info),
-        "origin": _origin(info),
+        ORIGIN: _origin(info),
         "worktree": _worktree(info),
         "attempts": _attempts(known),
         "completed": _completion(info),
@@ -104,12 +116,12 @@ def lines_of(known: StatusFacts) -> Iterator[tuple[str, str]]:
         ),
         "notify": _notice(known.info),
         "hint": known.hint,
-        "processes": processes(known),
+        PROCESSES: processes(known),
         "cleanup": cleanup_line(known),
-        "suspects": suspects(known.processes),
-        "evidence": proof(info),
-        "events": happened(known),
-        "next": " | ".join(unbroken(f"holdfast {step}") for step in next_steps(info)),
+        SUSPECTS: suspects(known.processes),
+        EVIDENCE: proof(info),
+        EVENTS: happened(known),
+        NEXT: " | ".join(unbroken(f"holdfast {step}") for step in next_steps(info)),
     }
     return ((label, text) for label, text in texts.items() if text)
 
