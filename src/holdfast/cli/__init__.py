@@ -352,12 +352,7 @@ def tell_error(error: HoldfastError, asked: "Asked | Namespace", line: "int | No
         more = {} if line is None else {"line": line}
         streams.say_json({**error.to_json(), **error.fields.get("document", {}), **more})
     elif not (asked.quiet and isinstance(error, AlreadyRunning)):  # its code says all
-        from holdfast.manage.plaintext import printable
-
-        where = "" if line is None else f"line {line}: "
-        streams.complain(f"holdfast: {where}{printable(error.message)}")
-        if error.hint:
-            streams.complain(f"  hint: {printable(error.hint)}")
+        streams.complain_of(error, "" if line is None else f"line {line}: ")
     if asked.verbose and isinstance(error, Bug):
         from holdfast.tracebacks import traceback_text
 

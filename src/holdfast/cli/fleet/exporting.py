@@ -84,9 +84,7 @@ class _Teller:
             self.code = result.exit_code
             self._error = result.to_json()["error"]
             if not self._args.json:
-                streams.complain(f"holdfast: {result.message}")
-                if result.hint:
-                    streams.complain(f"  hint: {result.hint}")
+                streams.complain_of(result)
         elif not (self._args.json or self._args.quiet):
             events, runs = f"{self._events} new facts", f"{len(self._runs)} runs"
             streams.say(printable(f"{self._node['hostname']}: {events} of {runs}"))

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, BinaryIO, TextIO
 
+    from holdfast.errors import HoldfastError
+
 
 class OutputLost(Exception):
     """stdout can't be written to. `is_quiet`: the reader closed it, which is no error."""
@@ -99,6 +101,15 @@ def complain(text: str) -> None:
             _flush(sys.stderr)
         except (OSError, ValueError):  # closed, or full: there is nowhere left to say it
             pass
+
+
+def complain_of(error: HoldfastError, where: str = "") -> None:
+    """What failed, and what to do about it, each in a line."""
+    from holdfast.manage.plaintext import printable
+
+    complain(f"holdfast: {where}{printable(error.message)}")
+    if error.hint:
+        complain(f"  hint: {printable(error.hint)}")
 
 
 def ask(question: str) -> str:

@@ -8,7 +8,6 @@ from holdfast.errors import HoldfastError
 from holdfast.manage.changing.pausing import pause_run
 from holdfast.manage.choosing import GlobMeans
 from holdfast.manage.info import claimed_name
-from holdfast.manage.plaintext import printable
 from holdfast.manage.runs import Runs
 from holdfast.manage.starting.launch import allow_fork
 from holdfast.manage.together import run_together
@@ -70,8 +69,6 @@ def _show(args: Namespace, rows: list[tuple[str, HoldfastError | None]], verb: s
         streams.complain(f"there is nothing to {verb}")
     for name, error in rows:
         if error is not None:
-            streams.complain(f"holdfast: {printable(error.message)}")
-            if error.hint:
-                streams.complain(f"  hint: {printable(error.hint)}")
+            streams.complain_of(error)
         elif not args.quiet:
             streams.say(f"{name}  {verb}d")
