@@ -82,24 +82,17 @@ def found_as_a_zombie() -> Facts:
 def recycled_workload() -> Facts:
     """Shim and workload are gone, and a stranger has the workload's PID."""
     own_home()
-    holdfast("run", "-n", "a", "sleep", "600")
-    before = info_of("a")
-    assert before.workload is not None
-    kill_shim("a")
-    kill(before.workload)
-    number = before.workload["pid"]
-    eventually(lambda: not os.path.exists(f"/proc/{number}"), why="it is reaped")
-    stranger = recycling.spawn(number)
+    run_id, workload, stranger = _replaced_workload()
     facts: Facts = {
         "derived": info_of("a").evidence,
         "told": recover()["a"],
         "stop": holdfast("stop", "a").stdout,
-        "verdict": str(ProcessIdentity.from_json(before.workload).verdict()),
+        "verdict": str(ProcessIdentity.from_json(workload).verdict()),
         "outcome": info_of("a").outcome,
     }
     holdfast("run", "-n", "a", "true")
     facts["rm"] = holdfast("rm", info_of("a").id).returncode
-    facts["rm old"] = holdfast("rm", before.id).returncode
+    facts["rm old"] = holdfast("rm", run_id).returncode
     facts["untouched"] = stranger.untouched()
     stranger.end()
     return facts
@@ -108,21 +101,27 @@ def recycled_workload() -> Facts:
 def listed_after_recycling() -> Facts:
     """What `ls` and the document say of a run whose workload's PID a stranger has."""
     own_home()
-    holdfast("run", "-n", "a", "sleep", "600")
-    before = info_of("a")
-    assert before.workload is not None
-    kill_shim("a")
-    kill(before.workload)
-    number = before.workload["pid"]
-    eventually(lambda: not os.path.exists(f"/proc/{number}"), why="it is reaped")
-    stranger = recycling.spawn(number)
-    facts: Facts = {"pid": number, "derived": _listed("a")}
+    _, workload, stranger = _replaced_workload()
+    facts: Facts = {"pid": workload["pid"], "derived": _listed("a")}
     recover()
     facts["recorded"] = _listed("a")
     facts["untouched"] = stranger.untouched()
     stranger.end()
     facts["later"] = _listed("a")
     return facts
+
+
+def _replaced_workload() -> tuple[str, Facts, recycling.Child]:
+    """The id of a run that lost its shim and its workload, that one, and who got its PID."""
+    holdfast("run", "-n", "a", "sleep", "600")
+    before = info_of("a")
+    assert before.workload is not None
+    workload = before.workload.to_json()
+    kill_shim("a")
+    kill(before.workload)
+    number = workload["pid"]
+    eventually(lambda: not os.path.exists(f"/proc/{number}"), why="it is reaped")
+    return before.id, workload, recycling.spawn(number)
 
 
 def _listed(name: str) -> Facts:
