@@ -27,7 +27,7 @@ class RecordedFate(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Found(Record):
+class FoundProcess(Record):
     """One recorded process: alive or a zombie (held), gone, or unknown."""
 
     finding: RecordedFate
@@ -36,7 +36,7 @@ class Found(Record):
     vouched: bool = False  # gone on the user's word alone
 
 
-def find(identity: ProcessIdentity, *, other_namespaces_gone: bool = False) -> Found:
+def find(identity: ProcessIdentity, *, other_namespaces_gone: bool = False) -> FoundProcess:
     """Look at one recorded process. An inode that is found alive outweighs the user's word."""
     look, fd = identity.examine()
     if fd is not None:
@@ -45,15 +45,17 @@ def find(identity: ProcessIdentity, *, other_namespaces_gone: bool = False) -> F
         except ProcessGone:
             return find(identity, other_namespaces_gone=other_namespaces_gone)
         except HoldfastError as error:
-            return Found(RecordedFate.UNKNOWN, None, Look(Verdict.UNKNOWN, None, str(error)))
-        return Found(RecordedFate.ALIVE, held, look)
+            return FoundProcess(RecordedFate.UNKNOWN, None, Look(Verdict.UNKNOWN, None, str(error)))
+        return FoundProcess(RecordedFate.ALIVE, held, look)
     if look.is_gone:
-        return Found(RecordedFate.ENDED, hold_remains(identity), look)
+        return FoundProcess(RecordedFate.ENDED, hold_remains(identity), look)
     is_unknown = look.verdict is Verdict.UNKNOWN
     if is_unknown and other_namespaces_gone and this_host.is_elsewhere(identity):
         evidence = f"{look.evidence}; the user says that earlier PID namespaces are gone"
-        return Found(RecordedFate.ENDED, None, Look(Verdict.GONE, None, evidence), vouched=True)
-    return Found(RecordedFate.UNKNOWN, None, look)
+        return FoundProcess(
+            RecordedFate.ENDED, None, Look(Verdict.GONE, None, evidence), vouched=True
+        )
+    return FoundProcess(RecordedFate.UNKNOWN, None, look)
 
 
 def became_command(held: HeldProcess, seconds: float = EXEC_SECONDS) -> bool | None:

@@ -20,7 +20,13 @@ from holdfast.run.events import Kind
 from holdfast.run.facts import AttemptEnd
 from holdfast.run.last_words.crash_note import read_reason
 from holdfast.run.outcomes import StopCause
-from holdfast.run.recorded_process import EXEC_SECONDS, Found, RecordedFate, became_command, find
+from holdfast.run.recorded_process import (
+    EXEC_SECONDS,
+    FoundProcess,
+    RecordedFate,
+    became_command,
+    find,
+)
 from holdfast.run.trust import doubt_length, doubt_origin, has_summary
 from holdfast.shim.attempt import Attempt
 from holdfast.shim.beginning import log_size
@@ -207,7 +213,7 @@ class Adoption:
         else:
             self._supervise(restarting.wait_on if is_limit else lambda: restarting.begin(0))
 
-    def _note_loss(self, found: list[Found]) -> None:
+    def _note_loss(self, found: list[FoundProcess]) -> None:
         """Why its ending is lost, by the last of them: the workload where there is one."""
         if found and not any(one.finding is RecordedFate.ALIVE for one in found):
             self.supervisor.loss = conclusion.loss_of(found[-1].look)
@@ -232,7 +238,7 @@ class Adoption:
         self._set_attempt(end)
         self._supervise(self.supervisor.finish)
 
-    def _find(self, identity: ProcessIdentity | None) -> Found | None:
+    def _find(self, identity: ProcessIdentity | None) -> FoundProcess | None:
         if identity is None:
             return None
         gone = bool(self._request.get("other_namespaces_gone"))
@@ -264,7 +270,9 @@ class Adoption:
             return ""
         return f"its --secret-env-file {path} can't be read: it can't be restarted without it"
 
-    def _restore(self, facts: RunFacts, root: Found | None, workload: Found | None) -> None:
+    def _restore(
+        self, facts: RunFacts, root: FoundProcess | None, workload: FoundProcess | None
+    ) -> None:
         held_root = None if root is None else root.held
         held_workload = None if workload is None else workload.held
         end = conclusion.end_unwatched(
@@ -309,7 +317,7 @@ class Adoption:
         self.supervisor.loop.at("adoption", boottime(), begin)
         supervise(self.supervisor)
 
-    def _evidence(self, facts: RunFacts, found: list[Found]) -> str:
+    def _evidence(self, facts: RunFacts, found: list[FoundProcess]) -> str:
         shim = facts.shim
         return conclusion.explain_takeover(
             None if shim is None else f"shim {shim.pid} {shim.verdict().value}",
