@@ -41,7 +41,7 @@ class Role(StrEnum):
     SUSPECT = "suspect"
 
 
-class Seen(Record):
+class SeenProcess(Record):
     """One process of a run, and what looking at it showed."""
 
     role: Role
@@ -62,8 +62,8 @@ class Seen(Record):
 class Processes(Record):
     """All processes of a run. `gone` counts those seen earlier that have ended since."""
 
-    members: tuple[Seen, ...]  # shim, wrappers, workload, descendants; parents first
-    suspects: tuple[Seen, ...] | None  # None: can't be looked for here
+    members: tuple[SeenProcess, ...]  # shim, wrappers, workload, descendants; parents first
+    suspects: tuple[SeenProcess, ...] | None  # None: can't be looked for here
     gone: int
 
 
@@ -104,13 +104,13 @@ def look_at_processes(
 _MAY_LIVE = (Verdict.SAME.value, Verdict.UNKNOWN.value)
 
 
-def _suspects(run_id: str, inner: InnerRuns, known: set[str]) -> tuple[Seen, ...] | None:
+def _suspects(run_id: str, inner: InnerRuns, known: set[str]) -> tuple[SeenProcess, ...] | None:
     """Processes that carry the run's stamp, but are not proven to be its own (`known` tokens)."""
     if this_host.is_portable():
         return None
     found = find_suspects(run_id, lambda identity: identity.token in known or inner.owns(identity))
     why = "carries this run's stamp, not proven ours"
-    return tuple(Seen(Role.SUSPECT, _as_process(member), why) for member in found)
+    return tuple(SeenProcess(Role.SUSPECT, _as_process(member), why) for member in found)
 
 
 def _roles(facts: RunFacts) -> dict[str, Role]:
@@ -151,13 +151,13 @@ def _walk(facts: RunFacts, inner: InnerRuns) -> list[Member]:
 
 def _live_member(
     member: Member, roles: dict[str, Role], live: list[Member], facts: RunFacts
-) -> Seen:
+) -> SeenProcess:
     token = member.identity.token
     above = {one.identity.pid: one.identity.token for one in live}
     if facts.shim is not None:
         above.setdefault(facts.shim.pid, facts.shim.token)
     role = roles.get(token, Role.DESCENDANT)
-    return Seen(role, _as_process(member), "proven alive", above.get(member.ppid))
+    return SeenProcess(role, _as_process(member), "proven alive", above.get(member.ppid))
 
 
 def _as_process(member: Member) -> Json:
@@ -166,22 +166,22 @@ def _as_process(member: Member) -> Json:
     return {**document, **seen, **look_at_process(member.identity)}
 
 
-def _recorded(document: Json, role: Role) -> Seen:
+def _recorded(document: Json, role: Role) -> SeenProcess:
     look: Look = ProcessIdentity.from_json(document).look()
     process = process_json(document, {document["token"]: look})
-    return Seen(role, process, look.evidence)
+    return SeenProcess(role, process, look.evidence)
 
 
 _PLACES = tuple(Role)
 
 
-def _in_order(members: list[Seen]) -> list[Seen]:
+def _in_order(members: list[SeenProcess]) -> list[SeenProcess]:
     """Parents first, each followed by its children; those without a parent by role."""
-    below: dict[str | None, list[Seen]] = {}
+    below: dict[str | None, list[SeenProcess]] = {}
     tokens = {one.token for one in members}
     for one in sorted(members, key=lambda one: (_PLACES.index(one.role), one.process["pid"])):
         below.setdefault(one.parent if one.parent in tokens else None, []).append(one)
-    ordered: list[Seen] = []
+    ordered: list[SeenProcess] = []
     todo = list(reversed(below.get(None, [])))
     while todo:
         one = todo.pop()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.manage.info import RunInfo
-    from holdfast.manage.processes import Processes, Seen
+    from holdfast.manage.processes import Processes, SeenProcess
     from holdfast.manage.words.status_page import StatusFacts
 
     Json = dict[str, Any]
@@ -39,11 +39,11 @@ def processes(known: StatusFacts) -> str:
     return ", ".join(said)
 
 
-def _are_gone(members: Sequence[Seen]) -> bool:
+def _are_gone(members: Sequence[SeenProcess]) -> bool:
     return all(one.process["verdict"] == Verdict.GONE for one in members)
 
 
-def _process(one: Seen) -> str:
+def _process(one: SeenProcess) -> str:
     process = one.process
     role = "" if one.role is Role.DESCENDANT else f"{one.role.value} "
     is_live = process["verdict"] == "SAME" and one.role is not Role.SHIM

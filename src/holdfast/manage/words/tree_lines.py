@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from holdfast.manage.processes import Processes, Seen
+    from holdfast.manage.processes import Processes, SeenProcess
 
 
 class TreeLine(Record):
@@ -39,7 +39,7 @@ def lines_of_tree(found: Processes) -> Iterator[TreeLine]:
         yield TreeLine("suspects can't be looked for on this system")
 
 
-def _line(one: Seen, depth: int) -> TreeLine:
+def _line(one: SeenProcess, depth: int) -> TreeLine:
     process = one.process
     role = "" if one.role is Role.DESCENDANT else f"{one.role.value} "
     head = f"{'  ' * depth}{role}{process['pid']} "
@@ -47,7 +47,7 @@ def _line(one: Seen, depth: int) -> TreeLine:
     return TreeLine(head, str(process["verdict"]), tail)
 
 
-def _words(one: Seen) -> list[str]:
+def _words(one: SeenProcess) -> list[str]:
     # A forked shim has the arguments of the command that started the run.
     command = "" if one.role is Role.SHIM else _command(one.process)
     if one.process["verdict"] != Verdict.SAME.value:
