@@ -54,7 +54,7 @@ class Leftover(Record):
 # --- making ---------------------------------------------------------------------------------
 
 
-class Added(Record):
+class NewWorktree(Record):
     """A worktree that was made."""
 
     worktree: Worktree
@@ -62,7 +62,7 @@ class Added(Record):
     included: Included | None  # what was copied into it
 
 
-def add_worktree(home: Home, run_id: str, cwd: str, branch: str) -> Steps[Added]:
+def add_worktree(home: Home, run_id: str, cwd: str, branch: str) -> Steps[NewWorktree]:
     """Make a worktree for a run.
 
     A branch that does not exist is made: from the remote that has it, else from HEAD.
@@ -80,7 +80,7 @@ def add_worktree(home: Home, run_id: str, cwd: str, branch: str) -> Steps[Added]
         try:
             yield from _check_out(repository, worktree, found)
             included = yield from copy_included(repository.top, worktree.path)
-            return Added(worktree, _corresponding(repository, worktree), included)
+            return NewWorktree(worktree, _corresponding(repository, worktree), included)
         except BaseException:
             run_steps(_undo(home, run_id, worktree))
             raise
