@@ -32,7 +32,7 @@ _LONGEST_TAIL = 65536
 _USUAL_TAIL = 4096  # a row has some hundred bytes
 
 
-class Alien(Record):
+class StrangerRows(Record):
     """Rows of a process that is not the run's workload."""
 
     first: Row
@@ -70,7 +70,7 @@ class StoredTrace:
         self._path = path
         self._workloads = workloads
         self._wrappers = wrappers
-        self._aliens: dict[str, Alien] = {}
+        self._strangers: dict[str, StrangerRows] = {}
 
     def __iter__(self) -> Iterator[Row]:
         for row in self._rows():
@@ -78,13 +78,13 @@ class StoredTrace:
             if token is None or self._workloads is None or token in self._workloads:
                 yield row
                 continue
-            known = self._aliens.get(token) or Alien(row, token in self._wrappers, 0)
-            self._aliens[token] = known.replace(count=known.count + 1)
+            known = self._strangers.get(token) or StrangerRows(row, token in self._wrappers, 0)
+            self._strangers[token] = known.replace(count=known.count + 1)
 
     @property
     def anomalies(self) -> list[Anomaly]:
         """What the rows of others come to."""
-        return [alien.anomaly() for alien in self._aliens.values()]
+        return [rows.anomaly() for rows in self._strangers.values()]
 
     def _rows(self) -> Iterator[Row]:
         try:
