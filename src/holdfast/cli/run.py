@@ -79,7 +79,7 @@ def run(args: Namespace) -> int:
     if args.foreground:
         discard_preforked_shim()  # the key's run was there already
         if started.is_elsewhere:
-            from holdfast.cli.fleet.staying import stay_elsewhere
+            from holdfast.cli.fleet.foreground_elsewhere import stay_elsewhere
 
             return stay_elsewhere(started, args)  # type: ignore[arg-type]
         from holdfast.cli.foreground import stay

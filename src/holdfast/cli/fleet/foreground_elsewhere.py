@@ -45,7 +45,7 @@ def stay_elsewhere(run: RemoteRun, args: Namespace) -> int:
 
     if not args.quiet:
         streams.complain(who(run, run.started_info()))
-    staying = _Staying(run)
+    staying = _ForegroundElsewhere(run)
     with UnseenEnd():
         try:
             info = staying.follow()
@@ -58,7 +58,7 @@ def stay_elsewhere(run: RemoteRun, args: Namespace) -> int:
     return code
 
 
-class _Staying:
+class _ForegroundElsewhere:
     def __init__(self, run: RemoteRun) -> None:
         self._run = run
         self._interrupted_at: float | None = None
