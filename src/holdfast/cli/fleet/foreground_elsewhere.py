@@ -45,10 +45,10 @@ def stay_elsewhere(run: RemoteRun, args: Namespace) -> int:
 
     if not args.quiet:
         streams.complain(who(run, run.started_info()))
-    staying = _ForegroundElsewhere(run)
+    foreground = _ForegroundElsewhere(run)
     with UnseenEnd():
         try:
-            info = staying.follow()
+            info = foreground.follow()
         except _Left:
             return _HUNG_UP
     code = exit_code_of(info)
