@@ -16,7 +16,7 @@ from holdfast.process.identity import ProcessIdentity
 from tests.support import recycling
 from tests.support.kernel_lab import Place, announce, run_in, start_in
 from tests.support.recovering import gated, kill, kill_shim
-from tests.support.running import ended, events_of, info_of, run_of
+from tests.support.running import ended, events_of, info_of, run_of, settled
 from tests.support.tracer import held_at_exit
 from tests.support.waiting import eventually
 
@@ -91,7 +91,7 @@ def recycled_workload() -> Facts:
         "outcome": info_of("a").outcome,
     }
     holdfast("run", "-n", "a", "true")
-    facts["rm"] = holdfast("rm", info_of("a").id).returncode
+    facts["rm"] = holdfast("rm", settled("a").id).returncode
     facts["rm old"] = holdfast("rm", run_id).returncode
     facts["untouched"] = stranger.untouched()
     stranger.end()
