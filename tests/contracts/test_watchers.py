@@ -12,7 +12,8 @@ from holdfast.manage.words.status_page import StatusFacts, lines_of
 from holdfast.options import WATCHED, Wanted, wanted_options
 from holdfast.run.facts import RunFacts, State
 from holdfast.run.outcomes import EndedBy, Outcome, StopCause, decide_outcome
-from holdfast.shim.watching.watchers import WATCHERS, Watcher, asked_watchers
+from holdfast.shim.watching.watcher import Watcher
+from holdfast.shim.watching.watchers import WATCHERS, asked_watchers
 
 # By cause: the outcome, and whether a proven completion goes before it.
 DECIDED = {

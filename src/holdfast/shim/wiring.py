@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.shim.supervisor import Supervisor
     from holdfast.shim.watching.agent_watch import AgentWatch
     from holdfast.shim.watching.output_watch import OutputWatch
-    from holdfast.shim.watching.watchers import Watcher
+    from holdfast.shim.watching.watcher import Watcher
 
 _JOIN_SECONDS = 0.02  # a run that is over by then needs no neighbour
 

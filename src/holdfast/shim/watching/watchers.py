@@ -14,17 +14,15 @@ from holdfast.run.outcomes import StopCause
 from holdfast.run.usage.budget import in_words, used_of
 from holdfast.shim.watching.last_output import LastOutput
 from holdfast.shim.watching.output_watch import REST_SECONDS
+from holdfast.shim.watching.watcher import Watcher
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any, ClassVar
+    from typing import Any
 
     from holdfast.options import Wanted
     from holdfast.process.sampling.sampler import Activity
-    from holdfast.shim.observer import Observer
-    from holdfast.shim.supervisor import Supervisor
-    from holdfast.shim.watching.output_watch import OutputWatch
 
 LOOKS = 4  # in the time that silence may last: work is counted from one to the next
 IDLE_EXTENSION = 4.0  # work delays a stall up to this many times the idle timeout
@@ -41,50 +39,6 @@ MEMORY_BEYOND = 1.2  # times the limit: a tree that grows so far meanwhile gets 
 DRAIN_SECONDS = 5.0
 CATCH_UP_SECONDS = 5.0  # for output that is unread when the time is over
 MOST_LINES_TOLD = 20  # that took too long to match
-
-
-class Watcher:
-    """Acts on one option that may stop a run; made with its value, if it was given.
-
-    A new one: this class and its name in `WATCHERS`, the option (`options.py`, `watched=True`), and
-    its cause with the outcome that follows (`run/outcomes.py`).
-    """
-
-    field: ClassVar[str]  # of `wanted`
-    cause: ClassVar[StopCause]
-    reads_output: ClassVar[bool] = False
-    timer: ClassVar[str] = ""  # the name of its timer
-
-    def __init__(
-        self, supervisor: Supervisor, output: OutputWatch | None, observer: Observer, asked: Any
-    ) -> None:
-        # Before it is said: a stop may have no descriptor left to load words with. A shim without a
-        # watcher does without them.
-        from holdfast.run import units
-
-        self._units = units
-        self._supervisor = supervisor
-        self._output = output  # None: nothing reads the output of this run
-        self._observer = observer
-        self._asked = asked
-        self._prepare()
-
-    def _prepare(self) -> None:
-        """Once for the run."""
-
-    def begin(self) -> None:
-        """An attempt runs, or was adopted: watch from now on."""
-
-    def end(self) -> None:
-        """Another value was given: stop watching."""
-        self._supervisor.loop.cancel(self.timer)
-
-    def rest(self) -> None:
-        """The attempt is over, and another one is to follow."""
-        self._supervisor.loop.cancel(self.timer)
-
-    def _stop(self, detail: str, **how: Any) -> None:
-        self._supervisor.begin_stop(self.cause, detail, **how)
 
 
 class DeadlineWatcher(Watcher):
