@@ -92,3 +92,34 @@ def test_L10_no_second_workload_beside_a_live_run_with_damaged_events(holdfast):
     assert "damaged" in refused.stderr
     os.truncate(events, len(whole))
     stop(holdfast, "a")
+
+
+def _copy(name: str) -> str:
+    """A copy of a run inside its own home, under another id; that id."""
+    directory = run_of(name).directory
+    copy = directory.sibling(new_id())
+    shutil.copytree(directory.path, copy.path, ignore=shutil.ignore_patterns("control", "stdin"))
+    return copy.id
+
+
+def test_D6_who_chooses_a_copy_does_not_act_on_the_run_that_it_was_made_of(holdfast):
+    holdfast("run", "-n", "lives", "sleep", "600", expect=0)
+    holdfast("run", "-F", "-n", "over", "true", expect=0)
+    settled("over")
+    copies = _copy("lives"), _copy("over")
+    for verb in ("stop", "pause", "rm"):
+        holdfast(verb, "--state", "unknown", expect=4)
+    assert known("lives").state is State.RUNNING
+    assert known("over").state is State.ENDED
+    assert run_of("lives").directory.read_signals() == []
+    listed = holdfast("--json", "ls", "--all", expect=0).json["runs"]
+    assert {run["id"]: run["state"] for run in listed} == {
+        known("lives").id: "running",
+        known("over").id: "ended",
+        **dict.fromkeys(copies, "unknown"),
+    }
+    holdfast("rm", "--force", copies[1], expect=0)
+    holdfast("rm", "--force", copies[0], expect=4)  # what it names is alive
+    assert known("over").state is State.ENDED
+    assert known("lives").state is State.RUNNING
+    stop(holdfast, "lives")

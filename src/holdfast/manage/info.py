@@ -166,7 +166,7 @@ def describe_run(view: RunView, *, closely: bool = True) -> RunInfo:
     ended_at = facts.ended_at if facts.has_ended else None
     return RunInfo(
         schema=1,
-        id=spec.id,
+        id=directory.id,
         name=spec.name,
         host=spec.host,
         state=standing.state,

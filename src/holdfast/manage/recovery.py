@@ -205,7 +205,7 @@ def _clear(view: RunView, word: RecoverRequest) -> Steps[Recovered | None]:
     if not word.dry_run and directory.is_marked_active() and not directory.lock_is_held():
         did = Action.UNTOUCHED
         why = f"{why}, and its marker in active/ can't be removed"
-    return Recovered(spec.id, spec.name, did, why, outcome=view.facts.outcome)
+    return Recovered(directory.id, spec.name, did, why, outcome=view.facts.outcome)
 
 
 def _request(view: RunView, word: RecoverRequest) -> Json | None:
@@ -280,7 +280,7 @@ def _reported(view: RunView, action: Action) -> Recovered:
     meant = facts.attempt.workload or facts.attempt.root
     supervised = action in _SUPERVISED and view.directory.lock_is_held()
     return Recovered(
-        id=view.spec.id,
+        id=view.directory.id,
         name=view.spec.name,
         action=action,
         evidence=standing.evidence,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from holdfast.options import Wanted
     from holdfast.process.sampling.sampler import Activity
+    from holdfast.shim.supervisor import Supervisor
 
 LOOKS = 4  # in the time that silence may last: work is counted from one to the next
 IDLE_EXTENSION = 4.0  # work delays a stall up to this many times the idle timeout
