@@ -310,6 +310,7 @@ CAUSES = {
 
 @pytest.mark.parametrize("cause", StopCause)
 def test_the_cause_of_a_stop_decides_the_outcome(cause: StopCause):
+    assert cause in CAUSES, f"CAUSES of this file needs the outcome of {cause}"
     ending = decide_outcome(stop_cause=cause, exit_code=0)
     assert ending.outcome is CAUSES[cause]
     by = EndedBy.ITSELF if cause is StopCause.LEFTOVERS else EndedBy.HOLDFAST
