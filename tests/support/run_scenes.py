@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from holdfast.errors import Unavailable
 from holdfast.manage.runs import Runs
 from tests.support import fuse_server, kernel_lab
 
@@ -27,6 +29,22 @@ def _holdfast(*words: str, **env: str) -> tuple[int, str]:
 def start_a_run(home: str) -> tuple[int, str]:
     """The exit code and stderr of a start in that home."""
     return _holdfast("run", "true", HOLDFAST_HOME=home)
+
+
+def start_with_few_processes(home: str, more: int, words: list[str]) -> tuple[int, str]:
+    """The exit code and stderr of a start by a user who may have so many processes beside us."""
+    resource.setrlimit(resource.RLIMIT_NPROC, (1 + more, 1 + more))
+    return _holdfast("run", *words, HOLDFAST_HOME=home)
+
+
+def start_in_library_with_few_processes(home: str, more: int) -> str:
+    """What the library says of a start by such a user."""
+    resource.setrlimit(resource.RLIMIT_NPROC, (1 + more, 1 + more))
+    try:
+        Runs(home).start(["true"], name="a")
+    except Unavailable as error:
+        return str(error)
+    return "it was started"
 
 
 def runs_on_tmpfs(path: str) -> list[tuple[int, str]]:

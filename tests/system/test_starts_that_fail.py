@@ -13,6 +13,9 @@ import pytest
 from holdfast.errors import InvalidOption, Unavailable
 from holdfast.run.facts import State
 from holdfast.shim.restarts import next_try_seconds
+from tests.support import run_scenes
+from tests.support.features import needs
+from tests.support.kernel_lab import Place, run_in
 from tests.support.recovering import kill_shim
 from tests.support.running import (
     ended,
@@ -142,3 +145,48 @@ def test_a_shortage_is_worth_about_a_minute_and_anything_else_a_second_try():
     wrapped = Unavailable("process 1 can't be opened")
     wrapped.__cause__ = OSError(errno.EMFILE, "no")
     assert next_try_seconds(wrapped, 2) == 2
+
+
+@pytest.fixture
+def crowded(shared: Path) -> tuple[Place, str]:
+    """A user of whom nothing else runs, for limits on processes, with a home."""
+    needs("root")
+    uid = 100_000 + os.getpid()
+    home = shared / "home"
+    home.mkdir(mode=0o700)
+    os.chown(home, uid, uid)
+    return Place(pid_namespace=False, uid=uid), str(home)
+
+
+@pytest.mark.parametrize("more", [1, 2], ids=["no process between", "no shim"])
+def test_a_start_for_which_no_process_can_be_made_says_so(crowded, more, tmp_path: Path):
+    """Of two forks, the one or the other fails: in both cases nothing was started."""
+    place, home = crowded
+    words = ["-n", "a", "touch", str(tmp_path / "ran")]
+    code, said = run_in(
+        place, run_scenes.start_with_few_processes, home=home, more=more, words=words
+    )
+    assert code == 6, said
+    assert "Resource temporarily unavailable" in said
+    assert "ulimit -u" in said
+    assert "is starting it" not in said
+    assert not (tmp_path / "ran").exists()
+
+
+def test_each_line_of_a_batch_says_that_no_process_can_be_made(crowded, shared: Path):
+    place, home = crowded
+    batch = shared / "batch"
+    batch.write_text("true\n" * 3)
+    words = ["--batch", str(batch)]
+    code, said = run_in(place, run_scenes.start_with_few_processes, home=home, more=2, words=words)
+    assert code == 6, said
+    lines = [line for line in said.splitlines() if line.startswith("holdfast: line ")]
+    assert len(lines) == 3
+    assert all("Resource temporarily unavailable" in line for line in lines)
+
+
+def test_the_library_says_that_no_process_can_be_made(crowded):
+    place, home = crowded
+    scene = run_scenes.start_in_library_with_few_processes
+    said = run_in(place, scene, home=home, more=1)
+    assert "no process can be made for its shim: Resource temporarily unavailable" in said

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 
-from holdfast.errors import Unavailable
+from holdfast.errors import Unavailable, is_shortage, out_of_room
 from holdfast.lean import json_text, read_json
 from holdfast.manage.operations import Wait
 from holdfast.run.crashpoints import crash_point
@@ -126,6 +126,7 @@ def start_shim(
     words = (mode, path, json_text(request))
     ready_read = _give_job(words) if mode == "launch" else -1
     pid = 0  # of the intermediate process
+    shortage = ""
     if ready_read < 0:
         ready_read, ready_write = os.pipe2(os.O_CLOEXEC)
         make = _fork_now if _may_fork else _exec_shim
@@ -140,7 +141,7 @@ def start_shim(
         crash_point("launcher.shim-spawned")
         meanwhile()
         if pid:
-            yield from _reap(pid)
+            shortage = yield from _reap(pid)
         ready = yield Wait((ready_read,), READY_SECONDS)
         # A byte: it is ready. The end: it is gone, and the events say how far it came.
         said = os.read(ready_read, _LONGEST_WORDS) if ready else b""
@@ -149,24 +150,38 @@ def start_shim(
     crash_point("launcher.ready")
     if len(said) > 1:
         return said.decode(errors="replace")
-    return "" if said else None
+    return "" if said else shortage or None
 
 
-def _reap(pid: int) -> Steps[None]:
-    """Wait for the intermediate process, which exits as soon as it has made the shim."""
+def _reap(pid: int) -> Steps[str]:
+    """Wait for the intermediate process, which exits as soon as it has made the other one.
+
+    Why it could not make it, and what to do; "": it could, or that is not known.
+    """
+    ended = None
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:  # the program reaps, or ignores, its children itself
-        return
+        return ""
     try:
         yield Wait((pidfd,))
     finally:
         # Also when the caller gave up: it ends by itself at once, and must leave no zombie.
         try:
-            os.waitid(os.P_PIDFD, pidfd, os.WEXITED)
+            ended = os.waitid(os.P_PIDFD, pidfd, os.WEXITED)
         except ChildProcessError:
             pass
         os.close(pidfd)
+    return "" if ended is None or ended.si_code != os.CLD_EXITED else _shortage(ended.si_status)
+
+
+def _shortage(status: int) -> str:
+    """What an intermediate process says by its exit status: the number of the error of its fork."""
+    error = OSError(status, os.strerror(status))
+    if not is_shortage(error):
+        return ""
+    told = out_of_room(error)
+    return f"no process can be made for its shim: {told.message}; {told.hint}"
 
 
 def _give_job(words: Sequence[str]) -> int:
@@ -196,7 +211,11 @@ def _fork_shim(job: Callable[[], Sequence[str]], ready_fd: int) -> int:
     status, end = 70, os._exit
     try:
         os.setsid()  # go on in a grandchild: there is nothing to reap
-        if os.fork():
+        try:
+            is_between = os.fork() != 0
+        except OSError as error:
+            end(error.errno or status)
+        if is_between:
             end(0)
         try:
             # Loaded in the shim: a fork has to copy whatever is touched after it.

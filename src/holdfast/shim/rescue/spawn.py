@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 _DETACH = """import os, sys
 os.setsid()
-if os.fork():
+try:
+    is_between = os.fork() != 0
+except OSError as error:
+    os._exit(error.errno)
+if is_between:
     os._exit(0)
 sys.path.append(sys.argv[1])
 """
