@@ -177,6 +177,23 @@ def test_stdin_from_a_terminal_is_refused(holdfast):
     assert "--stdin pipe" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "words", [("run", "--stdin", "-", "cat"), ("run", "--batch", "-"), ("resume", "a", "-")]
+)
+def test_a_closed_stdin_is_not_called_a_terminal(holdfast, words):
+    script = 'exec "$@" <&-'
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", *holdfast.argv(*words)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "stdin is closed" in done.stderr
+    assert "terminal" not in done.stderr.splitlines()[0]
+
+
 def test_split_stderr_keeps_two_files(holdfast):
     holdfast("run", "-n", "a", "--split-stderr", "sh", "-c", "echo out; echo err >&2", expect=0)
     ended("a")

@@ -44,9 +44,9 @@ def run(args: Namespace) -> int:
 def _prompt(text: str | None) -> str | None:
     if text != "-":
         return text
-    if sys.stdin is None or sys.stdin.isatty():
+    if why := streams.why_no_input():
         raise WrongUse(
-            "PROMPT is -, but stdin is a terminal and nothing was piped in",
+            f"PROMPT is -, but {why} and nothing was piped in",
             hint="holdfast resume RUN 'what to say next'",
         )
     prompt = sys.stdin.buffer.read().decode("utf-8", "surrogateescape").strip("\n")

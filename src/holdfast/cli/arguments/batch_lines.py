@@ -36,9 +36,11 @@ def read_batch(path: str) -> list[BatchLine]:
     """The commands in the file, or on stdin for `-`."""
     try:
         if path == "-":
-            if sys.stdin is None or sys.stdin.isatty():
+            from holdfast.cli.text.streams import why_no_input
+
+            if why := why_no_input():
                 hint = "pipe the commands in, or name a file"
-                raise InvalidOption("--batch -: stdin is a terminal", hint=hint, option="batch")
+                raise InvalidOption(f"--batch -: {why}", hint=hint, option="batch")
             data = sys.stdin.buffer.read()
         else:
             with open(path, "rb") as file:

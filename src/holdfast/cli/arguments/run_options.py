@@ -80,9 +80,11 @@ def _stdin(text: str) -> str | bytes:
     if text == "pipe":
         return text
     if text == "-":
-        if sys.stdin is None or sys.stdin.isatty():
+        from holdfast.cli.text.streams import why_no_input
+
+        if why := why_no_input():
             raise InvalidOption(
-                "--stdin -: stdin is a terminal, and nothing was piped in",
+                f"--stdin -: {why}, and nothing was piped in",
                 hint="`--stdin pipe`, then `holdfast send`; or --pty, then `holdfast attach`",
                 option="stdin",
                 value=text,

@@ -112,6 +112,13 @@ def complain_of(error: HoldfastError, where: str = "") -> None:
         complain(f"  hint: {printable(error.hint)}")
 
 
+def why_no_input() -> str:
+    """Why there is nothing to read on our stdin; "": there may be something."""
+    if sys.stdin is None:
+        return "stdin is closed"
+    return "stdin is a terminal" if sys.stdin.isatty() else ""
+
+
 def ask(question: str) -> str:
     """What a person answers; the question is no output."""
     if sys.stderr is None or sys.stdin is None:
