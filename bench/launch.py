@@ -191,7 +191,7 @@ def _script_of_system(place: Stage) -> str | None:
     subprocess.run(compiling, env=place.environment, check=True)
     script = place.directory / "holdfast-by-system"
     path = f"import sys; sys.path.insert(0, {source!r})"
-    script.write_text(f"#!{SYSTEM_PYTHON}\n{path}\nfrom holdfast.cli import program\nprogram()\n")
+    script.write_text(f"#!{SYSTEM_PYTHON}\n{path}\nfrom holdfast import program\nprogram()\n")
     script.chmod(0o755)
     return str(script)
 

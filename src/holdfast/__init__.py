@@ -18,6 +18,8 @@ Names are loaded when they are first used: importing the package is cheap.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     from holdfast.errors import (
         AlreadyRunning,
         Failed,
@@ -172,6 +174,26 @@ __all__ = [
     "send_signal",
     "stop_tree",
 ]
+
+
+def program() -> "NoReturn":
+    """The console script, which is no part of the library.
+
+    ctrl-c while the command line is loaded ends it as it ends any program, without a traceback.
+    """
+    if TYPE_CHECKING:
+        import signal
+    else:
+        import _signal as signal  # which is loaded, without the enums
+
+    is_heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_heeded:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from holdfast.cli import program
+
+    if is_heeded:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    program()
 
 
 def __getattr__(name: str) -> object:

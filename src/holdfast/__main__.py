@@ -19,6 +19,6 @@ def _leave_out_current_directory() -> None:
 
 if __name__ == "__main__":
     _leave_out_current_directory()
-    from holdfast.cli import program
+    from holdfast import program
 
     program()

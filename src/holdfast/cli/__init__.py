@@ -110,7 +110,7 @@ class Asked:
 
 
 def program() -> "NoReturn":
-    """The console script. It leaves at once: taking the interpreter apart is 3 ms of every call.
+    """The program. It leaves at once: taking the interpreter apart is 3 ms of every call.
 
     Where somebody waits for that, or the output did not arrive, it exits as any program does.
     """
@@ -143,9 +143,9 @@ def main(argv: "Sequence[str] | None" = None) -> int:
     """Run one command and return its exit code. Never raises."""
     words = list(sys.argv[1:] if argv is None else argv)
     asked = Asked()
-    streams.prepare()
-    name_options()
     try:
+        streams.prepare()
+        name_options()
         code = _run_or_render(words, asked)
         streams.flush()
         return code
