@@ -191,9 +191,7 @@ def program() -> "NoReturn":
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from holdfast.cli import program
 
-    if is_heeded:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    program()
+    program(heed_interrupts=is_heeded)
 
 
 def __getattr__(name: str) -> object:

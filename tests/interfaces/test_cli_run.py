@@ -178,6 +178,33 @@ def test_stdin_from_a_terminal_is_refused(holdfast):
 
 
 @pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"LANG": "C", "LC_CTYPE": "POSIX"},
+        {"LC_CTYPE": "C.UTF-8"},
+        {"LC_ALL": "C"},
+        {"LC_CTYPE": "C", "PYTHONCOERCECLOCALE": "0"},
+    ],
+    ids=str,
+)
+def test_a_command_has_the_locale_of_its_caller(holdfast, runs, tmp_path, given):
+    """Python changes LC_CTYPE in its own environment where it is started in the C locale."""
+    home = f"HOLDFAST_HOME={runs.home.path}"
+    settings = [f"{name}={value}" for name, value in given.items()]
+    words = ["run", "-n", "a", "-F", "-C", tmp_path, "env"]
+    done = subprocess.run(
+        ["env", "-i", home, *settings, *holdfast.argv(*words)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    found = {one for one in done.stdout.splitlines() if not one.startswith("HOLDFAST_")}
+    assert found == {*settings, f"PWD={tmp_path}"}
+
+
+@pytest.mark.parametrize(
     "words", [("run", "--stdin", "-", "cat"), ("run", "--batch", "-"), ("resume", "a", "-")]
 )
 def test_a_closed_stdin_is_not_called_a_terminal(holdfast, words):

@@ -36,6 +36,7 @@ else:
 
 INTERRUPTED = 130  # 128 + SIGINT
 OWN_FAILURE = 125  # Holdfast's own failures, where the exit code is a run's
+_COERCED = ("C.UTF-8", "C.utf8", "UTF-8")  # what Python makes of the C locale
 BROKEN_PIPE = 141  # 128 + SIGPIPE, as a shell shows it for any other program
 
 GROUPS = {
@@ -109,12 +110,19 @@ class Asked:
         self.exits_as_run = False
 
 
-def program() -> "NoReturn":
+def program(*, heed_interrupts: bool = False) -> "NoReturn":
     """The program. It leaves at once: taking the interpreter apart is 3 ms of every call.
 
     Where somebody waits for that, or the output did not arrive, it exits as any program does.
+    `heed_interrupts`: SIGINT has its default action so far.
     """
     _heed_children()
+    if os.environ.get("LC_CTYPE") in _COERCED:
+        from holdfast.cli.given_locale import give_locale_back
+
+        give_locale_back()
+    if heed_interrupts:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     code = main()
     if streams.are_flushed() and not _is_awaited():
         os._exit(code)
