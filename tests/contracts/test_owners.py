@@ -22,7 +22,7 @@ OWNERS = {
     "control groups": {"process/cgroups.py"},
     "ctypes": {"process/libc.py"},
     "psutil": {"process/portable.py"},
-    "sqlite3": {"manage/index.py"},
+    "sqlite3": {"manage/index.py", "manage/reading/index_tables.py"},
     "psycopg": {"fleet/postgres.py"},
     "signals": {
         "process/signals.py",

@@ -142,10 +142,10 @@ def test_L4_coarse_times_and_a_clock_that_was_set_back_stand_for_nothing(home, l
 
 
 def test_L4_a_listing_is_kept_only_if_each_run_has_its_row(home):
-    stamp = RunsStamp.of(home)
-    assert stamp is not None
     ids = home.entries()
     new = make_ended(home, template_of(home), time.time() - 3 * DAY, "new")
+    stamp = RunsStamp.of(home)
+    assert stamp is not None
     for without_row, is_kept in (({new}, True), (set(), False)):
         with Index(home) as index:
             index.note_listing(stamp, {*ids, new, "no-id"}, without_row)

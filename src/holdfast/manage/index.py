@@ -3,21 +3,20 @@
 It holds no truth. A row counts only while the run's directory is as it was when the row was made;
 a file that is missing, damaged, locked, of another version or not writable is gone round: then the
 index of one listing is in memory, and the next that can makes the file anew. Written under a lock
-of its own. The only file that knows SQLite.
+of its own, and never made anew in place.
+
+A file may be replaced between two looks at it, and the other has other rows. So each has a
+generation, a random number: rows of two are never taken for those of one.
 """
 
 from __future__ import annotations
 
 import os
-import zlib
 
 from holdfast.manage.index_rows import (
-    COLUMNS,
     FIGURES,
     PARTS,
-    SCHEMA,
     IndexRow,
-    as_bytes,
     columns_of,
     conditions,
     info_from,
@@ -25,8 +24,17 @@ from holdfast.manage.index_rows import (
     quoted,
     text_of,
 )
-from holdfast.manage.info import RunInfo
 from holdfast.manage.reading.index_file import is_busy, is_damaged, remove_index
+from holdfast.manage.reading.index_tables import (
+    VERSION,
+    copy_in_memory,
+    empty_in_memory,
+    generation_of,
+    make_tables,
+    version_of,
+    write_listing,
+    write_rows,
+)
 from holdfast.run.locks import take_lock
 from holdfast.run.names import is_id
 
@@ -36,6 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any, Self
 
+    from holdfast.manage.info import RunInfo
+    from holdfast.manage.reading.index_tables import NewRow
     from holdfast.manage.reading.runs_stamp import RunsStamp
     from holdfast.manage.selection import Selection
     from holdfast.run.home import Home
@@ -44,23 +54,25 @@ _BUSY_SECONDS = 0.2  # then the directories are read instead
 _PAGE = 256  # rows at once: no lock is held while they are looked at
 _FEW = 500  # ids that are asked for by name
 _BATCH = 1000  # rows that are held until they are written
-# The rows have the fields of a run: other fields are another version.
-_VERSION = zlib.crc32(f"3 {SCHEMA} {RunInfo._fields}".encode()) & 0x7FFFFFFF
 
 
 class IndexLost(Exception):
-    """The index could not be read to its end. What it said so far counts; now it is empty."""
+    """It could not be read to its end, or is another now. What it said so far counts."""
 
 
 class Index:
     """One look at the index, and what is to be added to it. Use as a context manager."""
 
     def __init__(self, home: Home) -> None:
+        self._home = home
         self._path = home.index_path
         self._connection: sqlite3.Connection | None = None
+        self._generation: int | None = None  # of what is open
+        self._relied_on: int | None = None  # the generation that has told of rows, or got some
         self._is_private = False  # in memory, since the file can't be used
         self._must_rebuild = False
-        self._added: dict[str, tuple[tuple[Any, ...], dict[str, str], str]] = {}
+        self._doubted: int | None = None  # the generation that has to be made anew, if it has one
+        self._added: dict[str, NewRow] = {}
         self._gone: set[str] = set()
         self._listed: tuple[RunsStamp, set[str], set[str]] | None = None
 
@@ -76,21 +88,22 @@ class Index:
     # What it knows
 
     def ids(self) -> list[str]:
-        """Every run that has a row."""
-        try:
-            # One text: a hundred thousand rows would take five times as long.
-            # The separator is a value and not char(10), which SQLite would work out for each.
-            found = self._rows("SELECT group_concat(id, ?) FROM runs", ["\n"])
-        except IndexLost:
-            return []
+        """Every run that has a row. IndexLost."""
+        # One text: a hundred thousand rows would take five times as long.
+        # The separator is a value and not char(10), which SQLite would work out for each.
+        found = self._rows("SELECT group_concat(id, ?) FROM runs", ["\n"])
         text: str = found[0][0] if found and found[0][0] else ""
         return text.split("\n") if text else []
 
     def listed_without_row(self, stamp: RunsStamp, active: Iterable[str]) -> set[str] | None:
         """The runs without a row, among these and those that a valid listing has noted; None: there
         is no such listing."""
+        self._begin()
         noted = self._listing(stamp)
-        return None if noted is None else self.without_row({*noted, *active})
+        try:
+            return None if noted is None else self._without_row({*noted, *active})
+        except IndexLost:
+            return None
 
     def oldest_listed(self, stamp: RunsStamp, after: str, most: int) -> list[str] | None:
         """The first ids after that one in a valid listing; None: there is none."""
@@ -113,15 +126,23 @@ class Index:
         return {*found[0][1].split(), *(found[0][2] or "").split()}
 
     def without_row(self, ids: set[str]) -> set[str]:
-        """Those of these runs that have none; other names in it do not count."""
+        """Those of these runs that have none; other names in it do not count.
+
+        From here on it is IndexLost where the others might not have theirs any more.
+        """
+        self._begin()
+        try:
+            return self._without_row(ids)
+        except IndexLost:
+            self._relied_on = None
+            return ids
+
+    def _without_row(self, ids: set[str]) -> set[str]:
         if len(ids) > _FEW:
             return ids.difference(self.ids())
         wanted = set(filter(is_id, ids))
-        try:
-            marks = ", ".join("?" * len(wanted))
-            found = self._rows(f"SELECT id FROM runs WHERE id IN ({marks})", wanted)
-        except IndexLost:
-            return wanted
+        marks = ", ".join("?" * len(wanted))
+        found = self._rows(f"SELECT id FROM runs WHERE id IN ({marks})", wanted)
         return wanted.difference(run_id for (run_id,) in found)
 
     def rows(self, selection: Selection, *, by_end: bool) -> Iterator[IndexRow]:
@@ -198,11 +219,16 @@ class Index:
 
     def settle(self) -> None:
         """From here on `rows` has what was added: from the file, or else from memory."""
-        if not self._added:
+        if not self._added or self._store():
             return
-        if not self._store():
-            self.become_private()
-            assert self._connection is not None
+        import sqlite3
+
+        self._go_private()
+        assert self._connection is not None
+        try:
+            self._write(self._connection)
+        except sqlite3.Error as error:  # what was copied is damaged
+            self._doubt(error)
             self._write(self._connection)
 
     def store(self) -> None:
@@ -213,21 +239,29 @@ class Index:
 
     def become_private(self) -> None:
         """Go on in memory, with what the file has as far as it can be read."""
+        self._begin()
+        self._go_private()
+
+    def _begin(self) -> None:
+        """Nothing is relied on; after a loss, what is there by now may serve."""
+        if self._relied_on is not None and not (self._connection or self._must_rebuild):
+            self._relied_on = None
+            self._open()
+        self._relied_on = None
+
+    def _go_private(self) -> None:
+        """A copy of the generation that was relied on, or another one, that has no rows."""
         if self._is_private:
             return
-        import sqlite3
-
         if self._connection is None and not self._must_rebuild:
             self._open()
-        private = _in_memory()
-        if self._connection is not None:
-            try:
-                self._connection.backup(private)
-            except sqlite3.Error:
-                private.close()
-                private = _in_memory()
+        private = None if self._connection is None else copy_in_memory(self._connection)
         self._close()
-        self._connection, self._is_private = private, True
+        self._is_private = True
+        self._open_private(private or empty_in_memory())
+
+    def _open_private(self, private: sqlite3.Connection) -> None:
+        self._connection, self._generation = private, generation_of(private)
 
     # The file
 
@@ -245,24 +279,31 @@ class Index:
         except sqlite3.Error:
             return  # missing, or not to be opened: writing will show which
         try:
-            version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+            version = version_of(self._connection)
+            self._generation = generation_of(self._connection)
         except sqlite3.Error as error:
             self._doubt(error)
             return
-        if version != _VERSION:
+        if version != VERSION:
             self._must_rebuild = True
             self._close()
+        elif self._relied_on not in (None, self._generation):
+            self._close()  # it was replaced: rows that are counted on are not in this one
 
     def _rows(self, query: str, values: Iterable[Any] = ()) -> list[Any]:
+        if self._relied_on not in (None, self._generation):
+            raise IndexLost
         if self._connection is None:
             return []
         import sqlite3
 
         try:
-            return self._connection.execute(query, tuple(values)).fetchall()
+            found = self._connection.execute(query, tuple(values)).fetchall()
         except sqlite3.Error as error:
             self._doubt(error)
             raise IndexLost from None
+        self._relied_on = self._generation
+        return found
 
     def _define(self, selection: Selection) -> None:
         """`is_called(name)`: exactly what a selection without an index would say."""
@@ -274,12 +315,15 @@ class Index:
     def _doubt(self, error: sqlite3.Error) -> None:
         """Go on without it. Busy is no fault of the file's; everything else is."""
         self._must_rebuild = not is_busy(error)
+        self._doubted = self._generation
         self._close()
+        if self._is_private:
+            self._open_private(empty_in_memory())
 
     def _close(self) -> None:
         if self._connection is not None:
             self._connection.close()
-            self._connection = None
+        self._connection = self._generation = None
 
     def _discard(self) -> None:
         """The next listing is to make the file anew."""
@@ -321,7 +365,11 @@ class Index:
         import sqlite3
 
         self._close()
-        if self._must_rebuild:
+        is_doubted, self._must_rebuild = self._must_rebuild, False
+        self._open()  # another may have made it anew meanwhile, or one of another version
+        must_remove = self._must_rebuild or (is_doubted and self._generation == self._doubted)
+        self._close()
+        if must_remove:
             remove_index(self._path)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         os.close(os.open(self._path, flags, 0o600))
@@ -336,65 +384,17 @@ class Index:
 
     def _write(self, connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
-        if connection.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
-            for table in ("runs", "infos", "tags", "listed"):
-                connection.execute(f"DROP TABLE IF EXISTS {table}")
-            for statement in SCHEMA:
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {_VERSION}")
-        listed = _noted_without_row(connection)
-        listed.update(one for one in (*self._gone, *self._added) if _delete(connection, one))
-        marks = ", ".join("?" * len(COLUMNS))
-        for columns, tags, text in self._added.values():
-            number = connection.execute(f"INSERT INTO runs VALUES ({marks})", columns).lastrowid
-            connection.execute("INSERT INTO infos VALUES (?, ?)", (number, text))
-            pairs = [(as_bytes(key), as_bytes(value), number) for key, value in tags.items()]
-            connection.executemany("INSERT INTO tags VALUES (?, ?, ?)", pairs)
-        if self._gone or not listed.issuperset(self._added):  # rows are not what was listed
-            connection.execute("DELETE FROM listed")
+        if version_of(connection) != VERSION:
+            make_tables(connection)
+        write_rows(connection, self._gone, self._added)
         if self._listed is not None:
-            _write_listing(connection, *self._listed)
+            # A row may be of a run that was made since: then the stamp is another.
+            if self._listed[0].still_holds(self._home):
+                write_listing(connection, *self._listed)
             self._listed = None
+        generation = generation_of(connection)
         connection.execute("COMMIT")
+        if self._relied_on is None:
+            self._relied_on = generation
         self._added.clear()
         self._gone.clear()
-
-
-def _in_memory() -> sqlite3.Connection:
-    import sqlite3
-
-    return sqlite3.connect(":memory:", isolation_level=None)
-
-
-def _delete(connection: sqlite3.Connection, run_id: str) -> bool:
-    """Whether there was a row."""
-    found = connection.execute("SELECT rowid FROM runs WHERE id = ?", (run_id,)).fetchone()
-    if found is not None:
-        for table, column in (("runs", "rowid"), ("infos", "run"), ("tags", "run")):
-            connection.execute(f"DELETE FROM {table} WHERE {column} = ?", found)
-    return found is not None
-
-
-def _noted_without_row(connection: sqlite3.Connection) -> set[str]:
-    found = connection.execute("SELECT without_row FROM listed").fetchone()
-    return set() if found is None else set(found[0].split())
-
-
-def _write_listing(
-    connection: sqlite3.Connection, stamp: RunsStamp, ids: set[str], without_row: set[str]
-) -> None:
-    """Only if each of the others has its row now: somebody else may have removed some.
-
-    What has a row and is not there loses it: from here on the rows are those of `runs/`.
-    """
-    (found,) = connection.execute("SELECT group_concat(id, ?) FROM runs", ["\n"]).fetchone()
-    rows = (found or "").split("\n")
-    rowless = ids.difference(rows)
-    connection.execute("DELETE FROM listed")
-    if any(map(is_id, rowless.difference(without_row))):
-        return
-    gone = set(rows).difference(ids) if len(rows) > len(ids) - len(rowless) else ()
-    for run_id in gone:
-        _delete(connection, run_id)
-    values = (stamp.text, stamp.clock, " ".join(without_row))
-    connection.execute("INSERT INTO listed VALUES (?, ?, ?)", values)

@@ -106,13 +106,15 @@ def ask_index(
 
     with Index(home) as index:
         listing = _Listing(home, index, selection or Selection(), closely=False)
-        try:
-            held = listing.settled(ids)
-            return ask(index), held
-        except IndexLost:
-            index.become_private()
-            held = listing.settled(ids)
-            return ask(index), held
+        losses = 0
+        while True:
+            try:
+                held = listing.settled(ids)
+                return ask(index), held
+            except IndexLost:
+                losses += 1
+                if losses > 1:
+                    index.become_private()
 
 
 def ask_listed(

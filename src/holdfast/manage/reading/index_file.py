@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from holdfast.run.atomic_files import remove_file
 
+_DAMAGE = (
+    *("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_SCHEMA"),
+    "SQLITE_CONSTRAINT",  # a row in one table that the others know nothing of
+)
+
 
 def is_busy(error: Exception) -> bool:
     """Somebody else writes it: no fault of the file's."""
@@ -13,7 +18,7 @@ def is_busy(error: Exception) -> bool:
 def is_damaged(error: Exception) -> bool:
     """It has to be made anew."""
     name = getattr(error, "sqlite_errorname", "")
-    return name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_SCHEMA"))
+    return name.startswith(_DAMAGE)
 
 
 def remove_index(path: str) -> None:
