@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.manage.listing import list_runs, select_runs
+from holdfast.manage.listing import list_runs, place_of, select_runs
 from holdfast.manage.runs import Runs
 from holdfast.run.directory import RunDirectory
 from holdfast.run.home import Home
@@ -261,3 +261,53 @@ def test_L4_on_a_full_disk(tmp_path):
     assert facts["listed_full"] == MANY + 2
     assert facts["listed_later"] == MANY + 2
     assert facts["rows_later"] == MANY + 2
+
+
+def _change(home, statement, *values):
+    connection = sqlite3.connect(home.index_path)
+    connection.execute(statement, values)
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize("words", [("ls", "--all"), ("usage", "--json")])
+def test_L4_a_row_of_which_only_a_part_is_there(holdfast, home, words):
+    """The number of the lost part is given to the next run: then all is made anew."""
+    _names(holdfast)
+    _change(home, "DELETE FROM runs WHERE rowid = (SELECT max(rowid) FROM runs)")
+    holdfast(*words, expect=0)
+    assert len(_names(holdfast)) == MANY + 1
+    assert _rows(home) == MANY + 1
+
+
+def test_L4_a_part_of_a_row_in_memory(home):
+    """What is copied into memory, as it can't be written, has the same damage."""
+    listed = list_runs(home)
+    _change(home, "DELETE FROM runs WHERE rowid = (SELECT max(rowid) FROM runs)")
+    with wait_for_lock(f"{home.index_path}.lock", 30):
+        assert list(select_runs(home, by_end=True)) == sorted(listed, key=place_of, reverse=True)
+    for _ in range(2):  # the first finds the damage, when it stores what is missing
+        assert len(list_runs(home)) == MANY + 1
+    assert _rows(home) == MANY + 1
+
+
+SPOILT = {
+    "token": ("f1.", "f1.Z"),
+    "time": ('created_at":"20', 'created_at":"2O'),
+    "number": ('"log_bytes":', '"log_bytes":7'),
+}
+
+
+@pytest.mark.parametrize("where", SPOILT)
+def test_L4_a_damaged_byte_of_a_row(holdfast, home, where):
+    before = holdfast("ls", "--all", "--json", expect=0).json["runs"]
+    for run in ("1", "run"):  # of one run, of all
+        _change(
+            home, f"UPDATE infos SET info = replace(info, ?, ?) WHERE run = {run}", *SPOILT[where]
+        )
+        assert holdfast("ls", "--all", "--json", expect=0).json["runs"] == before
+        assert len(holdfast("ls", "--all", expect=0).stdout.splitlines()) > MANY
+    connection = sqlite3.connect(home.index_path)
+    query = "SELECT count(*) FROM infos WHERE instr(info, ?)"
+    assert connection.execute(query, [SPOILT[where][1]]).fetchone() == (0,), "healed"
+    connection.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from zlib import crc32
 
 from holdfast.lean import json_text, read_json
 from holdfast.manage.info import RunInfo
@@ -45,6 +46,7 @@ PARTS = {  # what `usage` is divided by: what is selected for it, and from where
     # Of whole seconds: SQLite would round the last half of a day's last millisecond up.
     "day": ("strftime('%Y-%m-%d', CAST(created AS INTEGER), 'unixepoch', 'localtime')", ""),
 }
+_CHECKSUM = 8  # digits
 _LARGEST_WHOLE = 1 << 40  # a sum over millions of runs stays within 64 bits
 _WORDS = {
     "state": State,
@@ -116,13 +118,17 @@ def _number(value: object) -> float | int | None:
 
 
 def text_of(info: RunInfo) -> str:
-    """All that is known of a run."""
-    return json_text(info.to_json())
+    """All that is known of a run, and a checksum: SQLite has none, and a changed byte may be JSON."""
+    text = json_text(info.to_json())
+    return f"{crc32(text.encode('ascii')):08x}{text}"
 
 
 def info_from(text: str) -> RunInfo | None:
     """A run as its row has it; None: no row that we wrote."""
     try:
+        checksum, text = text[:_CHECKSUM], text[_CHECKSUM:]
+        if crc32(text.encode("ascii")) != int(checksum, 16):
+            return None
         return info_of(read_json(text))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
