@@ -311,3 +311,22 @@ def test_L4_a_damaged_byte_of_a_row(holdfast, home, where):
     query = "SELECT count(*) FROM infos WHERE instr(info, ?)"
     assert connection.execute(query, [SPOILT[where][1]]).fetchone() == (0,), "healed"
     connection.close()
+
+
+@pytest.mark.parametrize("by_end", [True, False])
+def test_L4_a_file_that_is_changed_in_place_or_gone(home, by_end):
+    """The directory's time tells only of files that come and go. A run without one is there."""
+    by_name = {info.name: RunDirectory(home, info.id) for info in list_runs(home)}
+    spec = Path(by_name["old-3"].spec_path)
+    spec.write_text(spec.read_text().replace('"schema": 1', '"schema": 9'))
+    Path(by_name["old-4"].spec_path).write_text("{")
+    os.unlink(by_name["old-5"].events_path)
+    os.unlink(by_name["old-6"].spec_path)
+    fresh = {info.id: info.state for info in list_runs(home, limit=None, closely=False)}
+    for _ in range(2):
+        listed = {info.id: info.state for info in select_runs(home, by_end=by_end)}
+        assert listed == fresh
+    os.unlink(home.index_path)
+    assert {info.id: info.state for info in list_runs(home)} == fresh
+    changed = [by_name[f"old-{number}"].id for number in (3, 4, 5, 6)]
+    assert [fresh[one] for one in changed if one in fresh] == ["unknown"] * 4

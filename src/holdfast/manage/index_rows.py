@@ -69,11 +69,16 @@ class IndexRow(Record):
 def stamp_of(directory: RunDirectory) -> str | None:
     """What changes when anything in an ended run's directory does; None: it is gone."""
     try:
-        folder, events = os.stat(directory.path), os.stat(directory.events_path)
+        folder = os.stat(directory.path)
     except OSError:
         return None
+    try:
+        events, spec = os.stat(directory.events_path), os.stat(directory.spec_path)
+    except OSError:
+        return f"{folder.st_ino}.{folder.st_mtime_ns}"  # not as it was when it was whole
     parts = (folder.st_ino, folder.st_mtime_ns, folder.st_uid)
-    return ".".join(map(str, (*parts, events.st_ino, events.st_size, events.st_mtime_ns)))
+    files = (events.st_ino, events.st_size, events.st_mtime_ns, spec.st_size, spec.st_mtime_ns)
+    return ".".join(map(str, (*parts, *files)))
 
 
 def columns_of(info: RunInfo, stamp: str) -> tuple[Any, ...]:
@@ -118,7 +123,7 @@ def _number(value: object) -> float | int | None:
 
 
 def text_of(info: RunInfo) -> str:
-    """All that is known of a run, and a checksum: SQLite has none, and a changed byte may be JSON."""
+    """All that is known of a run, after a checksum: SQLite has none."""
     text = json_text(info.to_json())
     return f"{crc32(text.encode('ascii')):08x}{text}"
 
