@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.manage.info import examine_run
 from holdfast.manage.overview import Overview
-from holdfast.manage.reading.digests import Digests
+from holdfast.manage.reading.digests import Digests, _with_checksum
 from holdfast.manage.selection import Selection
 from holdfast.manage.words.views import NO_FIGURES, row_of
 from holdfast.run.facts import State
@@ -101,7 +101,7 @@ SPOILT: dict[str, Callable[[Path, str], object]] = {
     "cut": lambda path, text: path.write_text(text[: len(text) // 2]),
     "other": lambda path, _: path.write_text("[1]"),
     "boot": lambda path, text: path.write_text(text.replace('"boot_id":"', '"boot_id":"x', 1)),
-    "version": lambda path, text: path.write_text(text.replace('"version":2', '"version":1', 1)),
+    "version": lambda path, text: path.write_text(text.replace('"version":3', '"version":1', 1)),
     "field": lambda path, text: path.write_text(text.replace('"pty":', '"x":')),
     "options": lambda path, text: path.write_text(text.replace('"wanted":[{', '"wanted":[7,{')),
     "place": lambda path, text: path.write_text(text.replace('"wanted":0', '"wanted":1')),
@@ -109,6 +109,10 @@ SPOILT: dict[str, Callable[[Path, str], object]] = {
     "no table": lambda path, text: _with_runs(path, text, lambda _: [1]),
     "no digest": lambda path, text: _with_runs(path, text, lambda runs: dict.fromkeys(runs, 7)),
     "no stamp": lambda path, text: _with_runs(path, text, lambda runs: {key: {} for key in runs}),
+    "wrong time": lambda path, text: _with_info(path, text, created_at="x"),
+    "wrong name": lambda path, text: _with_info(path, text, name=-5),
+    "wrong id": lambda path, text: _with_info(path, text, id=[]),
+    "wrong attempt": lambda path, text: _with_info(path, text, attempt="x"),
     "gone": lambda path, _: path.unlink(),
     "fifo": lambda path, _: _replace(path, os.mkfifo),
     "link": lambda path, _: _replace(path, lambda path: path.symlink_to("/etc/passwd")),
@@ -118,6 +122,12 @@ SPOILT: dict[str, Callable[[Path, str], object]] = {
 def _with_runs(path: Path, text: str, changed: Callable[[Any], object]) -> None:
     document = json.loads(text)
     path.write_text(json.dumps({**document, "runs": changed(document["runs"])}))
+
+
+def _with_info(path: Path, text: str, **wrong: object) -> None:
+    (digest,) = json.loads(text)["runs"].values()
+    info = {**digest["info"], **wrong}
+    _with_runs(path, text, lambda runs: {key: {**digest, "info": info} for key in runs})
 
 
 def _replace(path: Path, make: Callable[[Path], None]) -> None:
@@ -135,7 +145,7 @@ def test_a_file_that_is_not_sound_is_gone_round_and_made_anew(home):
         info, was_read = _listed(home)
         assert (was_read, info.name, info.state) == (True, "one", State.RUNNING), how
     _settle(home)
-    assert json.loads(path.read_text())["version"] == 2
+    assert json.loads(path.read_text())["version"] == 3
 
 
 def test_options_that_runs_share_are_kept_once_and_those_of_no_run_go(home, holdfast):
@@ -147,7 +157,8 @@ def test_options_that_runs_share_are_kept_once_and_those_of_no_run_go(home, hold
     document["wanted"].insert(0, others)
     document["runs"][run_id]["wanted"] = 1
     document["runs"]["0" * 20] = {**document["runs"][run_id], "wanted": 0}
-    path.write_text(json.dumps(document))
+    del document["checksum"]
+    path.write_bytes(_with_checksum(document))
     info, was_read = _listed(home)
     assert (was_read, info.wanted["timeout_seconds"]) == (False, 3600)
     holdfast("adjust", "one", "--timeout", "2h", expect=0)

@@ -3,7 +3,8 @@
 It holds no truth, as the index: a digest counts while the run's directory and events are as they
 were (`stamp_of`), its shim holds its lock, and the machine was not started since. What changes
 without an event is looked at each time: figures, output, how long it has lasted. A file that is
-missing, damaged, not ours or of another version is gone round, and made anew.
+missing, damaged, not ours or of another version is gone round, and made anew: it has a checksum,
+since what is damaged may still be JSON.
 
 A list shows no processes and no attempts: a digest is without them. Most runs were asked for with
 the same options: these are kept once.
@@ -12,6 +13,7 @@ the same options: these are kept once.
 from __future__ import annotations
 
 import os
+from zlib import crc32
 
 from holdfast.lean import read_json
 from holdfast.manage.durations import began_boottime, deadline_of
@@ -40,7 +42,8 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-_VERSION = 2
+_VERSION = 3
+_CHECKSUM = b',"checksum":'  # the last field, of all bytes before it
 # Of a run that a digest tells of: what it does not hold, and is not looked at each time.
 _UNKNOWN: Json = {
     **dict.fromkeys(RunInfo._fields),
@@ -100,7 +103,8 @@ class Digests:
         finally:
             if self._fresh * _STALE_SHARE > len(self._kept):
                 try:
-                    atomic_write(self._home.digests_path, encode(self._document()), sync=False)
+                    content = _with_checksum(self._document())
+                    atomic_write(self._home.digests_path, content, sync=False)
                 except (OSError, *_WRONG):  # a read-only home, or a full disk: the next reads
                     pass
 
@@ -111,7 +115,7 @@ class Digests:
             fd = os.open(self._home.digests_path, flags)
             with open(fd, "rb", buffering=0) as file:
                 is_ours = os.fstat(fd).st_uid == os.geteuid()
-                document = read_json(str(file.readall() or b"", "utf-8")) if is_ours else {}
+                document = _document_in(file.readall() or b"") if is_ours else {}
             runs: dict[str, Json] = {**document.pop("runs")}
             wanted: list[Json] = [*document.pop("wanted")]
         except (OSError, *_WRONG):
@@ -149,6 +153,20 @@ class Digests:
                 if value is not None and name not in _LEFT_OUT
             },
         }
+
+
+def _with_checksum(document: Json) -> bytes:
+    data = encode(document)[:-1]
+    return b"%b%b%d}" % (data, _CHECKSUM, crc32(data))
+
+
+def _document_in(content: bytes) -> Json:
+    """One of _WRONG where the checksum is of other bytes."""
+    data, _, checksum = content.rpartition(_CHECKSUM)
+    if content != b"%b%b%d}" % (data, _CHECKSUM, crc32(data)):
+        raise ValueError(checksum)
+    document: Json = read_json(str(data + b"}", "utf-8"))
+    return document
 
 
 def _is_steady(info: RunInfo, view: RunView) -> bool:
