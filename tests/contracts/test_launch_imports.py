@@ -11,10 +11,12 @@ import compileall
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from holdfast import Runs
+from tests.support.recovering import kill
 from tests.support.running import run_of
 from tests.support.waiting import eventually
 
@@ -217,6 +219,7 @@ OF_OTHER_RUNS = (
 )
 MOST_MODULES = 90  # of our own, that a shim of an ordinary run has in memory
 MOST_KB = 3200  # that a sampled shim has for itself, over a bare interpreter
+MOST_KB_OF_ADOPTION = 1500  # more, where `recover` has forked it: of what that had loaded
 OF_SAMPLES = ("holdfast.process.sampling.sampler", "holdfast.run.anomalies", "holdfast.run.trace")
 
 
@@ -282,3 +285,29 @@ def test_a_sampled_shim_has_little_memory_of_its_own(tmp_path):
         bare.communicate()
     Runs().get("one").stop()
     assert over <= MOST_KB
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="each interpreter has other sizes")
+def test_an_adopter_has_little_more_memory_than_the_shim_before_it(holdfast):
+    compileall.compile_dir(SOURCE, quiet=2)
+    holdfast("run", "-n", "one", "--sample-interval", "1", "sleep", "60", expect=0)
+    before = _settled_shim()
+    of_the_shim = _own_kilobytes(before["pid"])
+    kill(before)
+    eventually(lambda: not run_of("one").directory.lock_is_held(), why="its shim is gone")
+    holdfast("recover", expect=0)
+    adopter = _settled_shim()
+    assert adopter["pid"] != before["pid"]
+    assert _own_kilobytes(adopter["pid"]) - of_the_shim <= MOST_KB_OF_ADOPTION
+    holdfast("stop", "one", expect=0)
+
+
+def _settled_shim() -> dict[str, Any]:
+    """The run's shim, when it has written two more rows."""
+    trace = Path(run_of("one").directory.trace_path)
+    eventually(trace.exists, why="it is sampled")
+    rows = trace.read_bytes().count(b"\n")
+    eventually(lambda: trace.read_bytes().count(b"\n") > rows + 1, why="it is sampled again")
+    shim = run_of("one").info().shim
+    assert shim is not None
+    return shim

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from holdfast.process.clock import boottime, iso_time
+from holdfast.process.clock import boottime, iso_time, seconds_of
 from holdfast.process.proc_files import SAMPLED
 from holdfast.process.procfs import TICKS_PER_SECOND
 from holdfast.process.sampling.costly_figures import CostlyFigures, pss_of
@@ -205,10 +205,7 @@ def _find(accounts: dict[int, Account], resolution: Resolution) -> Member | None
 
 def _micros_of(at: str) -> int:
     """Microseconds since the epoch of a row's time; 0 for what is none."""
-    import calendar
-
     try:
-        seconds = calendar.timegm(time.strptime(at[:19], "%Y-%m-%dT%H:%M:%S"))
-        return seconds * 1_000_000 + int(at[20:26])
+        return round(seconds_of(at[:19])) * 1_000_000 + int(at[20:26])
     except ValueError:
         return 0
