@@ -59,8 +59,7 @@ def test_a_watch_that_can_not_be_loaded_is_said_and_tried_again(holdfast, tmp_pa
     limit_descriptors("a", 256)
     wait_for("a", lambda info: info.watching is None, why="it is watched")
     gate.write_text("go\n")
-    info = ended("a")
-    assert (info.outcome, info.workload_resolution) == ("completed", "direct")
+    assert ended("a").outcome == "completed"  # whether the exec came before the stop is a race
 
 
 def test_a_stop_that_comes_before_the_socket_is_heard(holdfast, tmp_path):

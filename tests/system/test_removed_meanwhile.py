@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 from collections.abc import Generator
 from typing import Any
 
@@ -18,9 +20,11 @@ from tests.support.running import (
     info_of,
     kill_later,
     run_of,
+    settled,
     start_all,
     stop,
 )
+from tests.support.waiting import open_for_reader
 
 ROUNDS = 4
 
@@ -123,3 +127,33 @@ def test_stop_replace_and_rm_at_once_never_fail_of_each_other(holdfast):
             assert done.returncode != 70, (done.args, said)
             assert "Traceback" not in said
     holdfast("stop", "--grace", "0", "--all", expect=0)
+
+
+@pytest.mark.parametrize("words", [("run", "-n", "a", "true"), ("run", "--batch", "-", "-n", "a")])
+def test_a_start_is_told_though_its_run_is_over_and_removed_before_it_was_looked_at(
+    holdfast, tmp_path, words
+):
+    fifo = tmp_path / "gate"
+    os.mkfifo(fifo)
+    held = {"HOLDFAST_HOLD_AT": "launcher.ready@launcher", "HOLDFAST_HOLD_FIFO": str(fifo)}
+    with subprocess.Popen(
+        holdfast.argv(*words),
+        env={**os.environ, **held},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as launcher:
+        assert launcher.stdin is not None
+        launcher.stdin.write("true\n")
+        launcher.stdin.close()
+        gate = open_for_reader(fifo)
+        (name,) = os.listdir(tmp_path / "names")
+        settled(name)
+        holdfast("rm", name, expect=0)
+        os.close(gate)
+        assert launcher.stdout is not None
+        assert launcher.stderr is not None
+        assert launcher.stdout.read() == f"{name}\n"
+        assert "removed meanwhile: how it ended is not known" in launcher.stderr.read()
+        assert launcher.wait(60) == 0

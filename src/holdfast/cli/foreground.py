@@ -64,7 +64,7 @@ def _stay(run: Run, args: Namespace) -> int:
 
     gc.enable()  # from here on it may last
     is_init = os.getpid() == 1
-    spec = run.directory.read_spec()
+    spec = run.directory.known_spec()
     foreground = Foreground(run, spec, is_init=is_init)
     announce(run, args, spec)
     try:

@@ -31,9 +31,9 @@ class Run:
 
     is_elsewhere = False  # on another machine: then it is a RemoteRun
 
-    def __init__(self, runs: Runs, run_id: str) -> None:
+    def __init__(self, runs: Runs, run_id: str, directory: RunDirectory | None = None) -> None:
         self._runs = runs
-        self._directory = RunDirectory(runs.home, run_id)
+        self._directory = directory or RunDirectory(runs.home, run_id)
 
     def __repr__(self) -> str:
         return f"Run({self.id!r})"

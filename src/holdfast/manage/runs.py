@@ -267,4 +267,4 @@ class Runs:
         return list_queues(self.home)
 
     def _run_of(self, started: RunDirectory | Run) -> Run:
-        return started if isinstance(started, Run) else Run(self, started.id)
+        return started if isinstance(started, Run) else Run(self, started.id, started)

@@ -57,6 +57,7 @@ class RunDirectory:
         self.setup_log_path = f"{self.path}/setup.log"
         self.notify_failed_path = f"{self.path}/notify.failed"
         self.summary_path = f"{self.path}/summary.json"
+        self._written_spec: RunSpec | None = None
 
     @classmethod
     def at(cls, path: str) -> Self:
@@ -81,6 +82,11 @@ class RunDirectory:
     def write_spec(self, spec: RunSpec) -> None:
         """Written once, whole or not at all, private."""
         atomic_write(self.spec_path, encode(spec.to_json()) + b"\n")
+        self._written_spec = spec
+
+    def known_spec(self) -> RunSpec:
+        """What we have written ourselves, even where it was removed since; else what is there."""
+        return self._written_spec or self.read_spec()
 
     def read_spec(self) -> RunSpec:
         """RunNotFound, DamagedRecord or LaterVersion when it can't be had."""

@@ -10,11 +10,12 @@ from holdfast.cli.text.start_text import (
     did_not_start,
     is_ours,
     never_started,
+    say_it_was_removed,
     wants_details,
     warn_of_logout,
     who,
 )
-from holdfast.errors import HoldfastError, WrongUse
+from holdfast.errors import HoldfastError, RunNotFound, WrongUse
 from holdfast.manage.operations import run_steps
 from holdfast.manage.run import Run
 from holdfast.manage.runs import Runs
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from holdfast.run.directory import RunDirectory
+    from holdfast.run.spec import RunSpec
 
 
 def run_batch(args: Namespace) -> int:
@@ -86,23 +88,30 @@ class _Telling:
             if isinstance(started, Run):
                 self._tell_run_elsewhere(line, started)
             else:
-                self._tell_run(line, Run(self._runs, started.id))
+                self._tell_run(line, started)
         except HoldfastError as error:
             tell_error(error, self._args, line)
             self.code = self.code or error.exit_code
         streams.flush()  # before the diagnostics of the next, also where both are one stream
 
-    def _tell_run(self, line: int, run: Run) -> None:
-        args, facts = self._args, read_facts(run.directory)
-        spec = run.directory.read_spec()
-        has_failed = did_not_start(run, spec, facts)
-        if args.json and not has_failed:
-            streams.say_json({**run.info().to_json(), "line": line})
-        elif not args.json and not args.quiet:
+    def _tell_run(self, line: int, directory: RunDirectory) -> None:
+        args, spec = self._args, directory.known_spec()
+        if not args.json and not args.quiet:
             streams.say(spec.name)
             streams.flush()
-        if has_failed:
+        try:
+            self._tell_how_it_stands(line, Run(self._runs, directory.id), spec)
+        except RunNotFound:
+            if args.json or directory.exists():
+                raise
+            say_it_was_removed(args)
+
+    def _tell_how_it_stands(self, line: int, run: Run, spec: RunSpec) -> None:
+        args, facts = self._args, read_facts(run.directory)
+        if did_not_start(run, spec, facts):
             raise never_started(run, spec, facts)
+        if args.json:
+            streams.say_json({**run.info().to_json(), "line": line})
         if args.key is not None and not is_ours(spec):
             self._before += 1
         elif wants_details(args):

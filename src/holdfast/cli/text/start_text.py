@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from holdfast.cli.text import streams
-from holdfast.errors import Failed
+from holdfast.errors import Failed, RunNotFound
 from holdfast.manage.state import read_facts
 from holdfast.run.outcomes import Outcome, run_exit_code
 
@@ -32,18 +32,28 @@ def report(run: Run, args: Namespace) -> int:
         from holdfast.cli.fleet.texts import report_start
 
         return report_start(run, args)  # type: ignore[arg-type]
-    facts = read_facts(run.directory)
-    spec = run.directory.read_spec()
-    has_failed = did_not_start(run, spec, facts)
-    if args.json and not has_failed:
-        streams.say_json(run.info().to_json())
-    elif not args.json and not args.quiet:
+    spec = run.directory.known_spec()
+    if not args.json and not args.quiet:
         streams.say(spec.name)
         streams.flush()  # before the diagnostics, also where both are one stream
-    if has_failed:
-        raise never_started(run, spec, facts)
-    announce(run, args, spec)
+    try:
+        facts = read_facts(run.directory)
+        if did_not_start(run, spec, facts):
+            raise never_started(run, spec, facts)
+        if args.json:
+            streams.say_json(run.info().to_json())
+        announce(run, args, spec)
+    except RunNotFound:
+        if args.json or run.directory.exists():
+            raise
+        say_it_was_removed(args)
     return 0
+
+
+def say_it_was_removed(args: Namespace) -> None:
+    """By another command, before we had looked: it was over, since nothing else is removed."""
+    if not args.quiet:
+        streams.complain("it has ended, and was removed meanwhile: how it ended is not known here")
 
 
 def did_not_start(run: Run, spec: RunSpec, facts: RunFacts) -> bool:

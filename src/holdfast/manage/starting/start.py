@@ -297,7 +297,7 @@ def _settle(home: Home, directory: RunDirectory, failure: str | None) -> Steps[N
     from holdfast.manage.removal.retention_due import tidy_when_due
 
     yield from _await_last_moment(directory, failure)
-    if not directory.lock_is_held():
+    if not directory.lock_is_held() and directory.exists():  # else it is over, and was removed
         from holdfast.manage.state import read_facts
 
         facts = read_facts(directory)
