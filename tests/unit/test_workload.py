@@ -195,6 +195,16 @@ def test_a_shell_that_starts_several_is_given_time_to_do_so():
         assert found(tree).workload is not None, text
 
 
+def test_a_fork_of_an_agent_that_can_not_be_read_at_this_moment_is_not_the_agent():
+    half = program(10, 1, (), exe="/usr/bin/python3", comm="claude", age=0.04)
+    fork = program(11, 10, "python3 /bin/claude -p hello", comm="claude", age=0.01)
+    for options in ({"sought": Sought(("claude",))}, {"expected": "claude"}):
+        assert found([half, fork], **options).pending, options
+    whole = program(10, 1, "python3 /bin/claude -p hello", comm="claude", age=0.1)
+    answer = found([whole, program(11, 10, "sleep 60", age=0.05)], sought=Sought(("claude",)))
+    assert answer.workload == whole
+
+
 def test_a_process_in_the_middle_of_an_exec_is_not_there_yet():
     half = program(11, 10, (), exe="/usr/bin/dash", comm="sh", age=0.01)
     assert found([shell(10, 1, "python a.py; true"), half]).pending

@@ -98,6 +98,10 @@ def _by_name(scene: Scene, sought: Sought) -> Resolution | None:
         return _ambiguous(wrappers, tops, f"more than one {quoted}")
     if not tops:
         return None
+    chain = scene.above(tops[0])
+    unclear = next(filter(is_unclear, chain), None)
+    if unclear is not None:  # it may be the one, and this its child before its own exec
+        return _pending(chain, f"{unclear} can't be read at this moment")
     return _below_launchers(scene, tops[0], sought, f"it is called {quoted}")
 
 
